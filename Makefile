@@ -1,0 +1,18 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-full check lock
+demo: .venv/installed
+	$(BIN)/k25serve demo
+test: check
+	$(BIN)/pytest -m "not full and not gpu"
+test-full: check
+	$(BIN)/pytest -m "not gpu"
+check: .venv/installed
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+.venv/installed: deploy/locks/cpu.txt pyproject.toml
+	$(PYTHON) -m venv .venv && $(BIN)/pip install -q uv
+	$(BIN)/uv pip install -q --python $(BIN)/python --compile-bytecode --no-deps -r deploy/locks/cpu.txt
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e . && touch $@
+lock:
+	sh deploy/locks/make.sh

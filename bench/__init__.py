@@ -1,0 +1,1 @@
+"""Measurements and the result files that they leave."""

@@ -1,0 +1,1 @@
+"""Draft models: files in, files out."""

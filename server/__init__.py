@@ -1,0 +1,1 @@
+"""The OpenAI-compatible front: command line, configuration, engine launcher and gateway."""

@@ -1,0 +1,1 @@
+"""Profile: what a deployment is, as frozen data."""

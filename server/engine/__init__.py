@@ -1,0 +1,1 @@
+"""Profile to a running, watched and cleanly stopped SGLang."""

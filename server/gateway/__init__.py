@@ -1,0 +1,1 @@
+"""HTTP request -> engine -> client, and the metrics seen on the way."""
