@@ -1,5 +1,135 @@
-"""The one console script, `k25serve`."""
+"""The one console script, `k25serve`: argv -> profile -> call. Heavy imports wait inside the commands."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Coroutine
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from k25serve.server.config import Profile, load_profile, profile_names
+from k25serve.server.errors import UserError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Serve Kimi-K2.5 with SGLang and EAGLE-3 behind a thin OpenAI-compatible gateway. "
+    "`k25serve demo` needs nothing: it serves a packaged tiny model, on the CPU where there is no GPU.",
+)
+console = Console(stderr=True, soft_wrap=True)
+
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        "-p",
+        metavar="NAME|FILE",
+        help=f"A packaged profile or a YAML file. Packaged: {', '.join(profile_names())}.",
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a key of the profile, e.g. engine.port=30001. May be repeated."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the engine's environment and command, start nothing.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    for package in ("k25serve", "sglang", "torch"):
+        try:
+            typer.echo(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            typer.echo(f"{package} not installed")
+    raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Versions of k25serve, SGLang, torch."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(profile: ProfileName, overrides: Overrides = None, dry_run: DryRun = False) -> None:
+    """Start the engine of a profile and the gateway before it; stop both on Ctrl-C or SIGTERM."""
+    if dry_run:
+        return _print_plan(load_profile(profile, overrides or (), need_models=False))
+    from k25serve.server.serve import serve as run
+
+    _run(run(load_profile(profile, overrides or ()), console))
+
+
+@app.command()
+def engine(profile: ProfileName, overrides: Overrides = None, dry_run: DryRun = False) -> None:
+    """Start the engine of a profile alone, on loopback."""
+    if dry_run:
+        return _print_plan(load_profile(profile, overrides or (), need_models=False))
+    from k25serve.server.serve import serve_engine
+
+    _run(serve_engine(load_profile(profile, overrides or ()), console))
+
+
+@app.command()
+def gateway(profile: ProfileName, overrides: Overrides = None) -> None:
+    """Start the gateway of a profile alone, before an engine that runs already."""
+    from k25serve.server.serve import serve_gateway
+
+    _run(serve_gateway(load_profile(profile, overrides or (), need_models=False), console))
+
+
+@app.command()
+def demo(
+    question: Annotated[str | None, typer.Option(help="What to ask.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the answer.")] = False,
+    overrides: Overrides = None,
+) -> None:
+    """Serve the packaged tiny model, ask it one question through the gateway, stay up."""
+    from k25serve.server.demo import QUESTION, choose_profile
+    from k25serve.server.demo import demo as run
+
+    _run(run(load_profile(choose_profile(), overrides or ()), console, question or QUESTION, once=once))
+
+
+def _print_plan(profile: Profile) -> None:
+    from k25serve.server.engine.argv import engine_command, engine_env
+
+    for name, value in engine_env(profile).items():
+        typer.echo(f"{name}={shlex.quote(value)} \\")
+    typer.echo(" ".join(_quoted(item) for item in engine_command(profile)))
+
+
+def _quoted(item: str) -> str:
+    # A variable that is not set here stays a variable, so that the printed command works where it is.
+    return f'"{item}"' if item.startswith("$") else shlex.quote(item)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
 
 
 def main() -> None:
-    raise SystemExit(2)
+    """Entry point. A mistake that the user can mend is one line on stderr, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        console.print(f"k25serve: error: {error}", markup=False, highlight=False, style="red")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

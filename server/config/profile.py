@@ -1,0 +1,120 @@
+"""What a deployment is: one frozen object, made once and passed down."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from k25serve.server.config.versions import SUPPORTED_SGLANG
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A part of a profile: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Engine(Section):
+    """How SGLang runs. Its HTTP server binds to loopback, always."""
+
+    version: str = SUPPORTED_SGLANG[0]
+    device: Literal["cuda", "cpu"]
+    tp: Positive = 1
+    port: Port = 30000
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "bfloat16"
+    kv_cache_dtype: Literal["auto", "bf16", "fp8_e4m3", "fp8_e5m2"] = "auto"
+    attention_backend: str | None = None
+    mem_fraction_static: Annotated[float, Field(gt=0, lt=1)]
+    max_total_tokens: Positive | None = None
+    max_running_requests: Positive
+    cuda_graph_batch_sizes: tuple[Positive, ...] = ()
+    tool_call_parser: str = "kimi_k2"
+    reasoning_parser: str = "kimi_k2"
+    trust_remote_code: bool = True
+    random_seed: int | None = None
+    ready_timeout_s: Seconds
+    stop_timeout_s: Seconds = 30
+    env: dict[str, str] = {}
+    extra_args: tuple[str, ...] = ()
+
+    @field_validator("version")
+    @classmethod
+    def _supported(cls, version: str) -> str:
+        if version not in SUPPORTED_SGLANG:
+            raise ValueError(f"this release supports SGLang {' and '.join(SUPPORTED_SGLANG)}")
+        return version
+
+    @model_validator(mode="after")
+    def _graphs_cover_batch(self) -> Self:
+        sizes = self.cuda_graph_batch_sizes
+        if sizes and max(sizes) < self.max_running_requests:
+            raise ValueError(
+                f"cuda_graph_batch_sizes ends at {max(sizes)}, below max_running_requests {self.max_running_requests}: "
+                "larger batches would run without a graph; add the size or lower max_running_requests"
+            )
+        return self
+
+
+class Speculation(Section):
+    """How tokens are drafted. All choices are lossless up to numerics."""
+
+    algorithm: Literal["none", "eagle3", "ngram"] = "none"
+    drafter: str | None = None
+    num_steps: Positive | None = None
+    topk: Positive = 1
+    num_draft_tokens: Positive | None = None
+    adaptive: bool = False
+    draft_attention_backend: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.algorithm == "eagle3":
+            if self.drafter is None:
+                raise ValueError("algorithm eagle3 needs drafter: the folder of an EAGLE-3 draft model")
+            if self.num_steps is None or self.num_draft_tokens is None:
+                raise ValueError("algorithm eagle3 needs num_steps and num_draft_tokens (3 and 4 are usual)")
+            if self.topk == 1 and self.num_draft_tokens != self.num_steps + 1:
+                raise ValueError(
+                    f"num_draft_tokens {self.num_draft_tokens} with topk 1 must be num_steps + 1 = {self.num_steps + 1}"
+                )
+            return self
+        if self.algorithm == "ngram" and self.num_draft_tokens is None:
+            raise ValueError("algorithm ngram needs num_draft_tokens")
+        unused = {"drafter": self.drafter, "num_steps": self.num_steps, "adaptive": self.adaptive or None}
+        if self.algorithm == "none":
+            unused["num_draft_tokens"] = self.num_draft_tokens
+        for name, value in unused.items():
+            if value is not None:
+                raise ValueError(f"{name} {value!r} has no effect with algorithm {self.algorithm}; remove it")
+        return self
+
+
+class Gateway(Section):
+    """Where clients connect, and how long the gateway waits for the engine."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8000
+    connect_timeout_s: Seconds = 5
+    first_token_timeout_s: Seconds = 600
+    idle_timeout_s: Seconds = 300
+
+
+class Profile(Section):
+    """A named deployment: target, engine, speculation and gateway."""
+
+    name: str
+    target: str
+    served_model_name: str
+    context_length: Positive
+    engine: Engine
+    speculation: Speculation = Speculation()
+    gateway: Gateway = Gateway()
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        if self.engine.port == self.gateway.port:
+            raise ValueError(f"engine.port and gateway.port are both {self.engine.port}; give them different ports")
+        return self

@@ -1,0 +1,80 @@
+"""The engine as a process: started under its guardian, watched, stopped."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+GUARDIAN_MARGIN_S = 15.0  # what the guardian itself may need after its stop limit, to kill and reap
+
+
+class EngineProcess:
+    """A running engine. Its output goes to `log`; nothing of it outlives this process, whatever ends it."""
+
+    def __init__(self, guardian: asyncio.subprocess.Process, lifeline: int, log: Path, stop_seconds: float) -> None:
+        self._guardian = guardian
+        self._lifeline = lifeline
+        self._stop_seconds = stop_seconds
+        self.log = log
+
+    @classmethod
+    async def start(cls, command: Sequence[str], env: Mapping[str, str], log: Path, stop_seconds: float) -> Self:
+        """Start `command` with `env` added to the environment, appending its output to `log`."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        read_end, write_end = os.pipe()
+        try:
+            with log.open("wb") as output:
+                guardian = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "k25serve.server.engine.guardian"),
+                    *(str(read_end), str(stop_seconds), *command),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=asyncio.subprocess.STDOUT,
+                    env={**os.environ, **env},
+                    pass_fds=(read_end,),
+                    start_new_session=True,  # a terminal's Ctrl-C reaches the launcher only, which then stops in order
+                )
+        except BaseException:
+            os.close(write_end)
+            raise
+        finally:
+            os.close(read_end)
+        return cls(guardian, write_end, log, stop_seconds)
+
+    @property
+    def pid(self) -> int:
+        """Pid of the guardian, the root of the engine's process tree."""
+        return self._guardian.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._guardian.returncode
+
+    async def wait(self) -> int:
+        """Wait for the end; return the engine's exit code."""
+        return await self._guardian.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM, a bounded drain, then SIGKILL for whatever is left; return the exit code."""
+        if self._guardian.returncode is None:
+            self._guardian.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self._stop_seconds + GUARDIAN_MARGIN_S):
+                code = await self._guardian.wait()
+        except TimeoutError:
+            self._guardian.kill()
+            code = await self._guardian.wait()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        return code
+
+    def log_tail(self, lines: int = 15) -> list[str]:
+        """The last lines of the engine's output."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 16384))
+            return file.read().decode(errors="replace").splitlines()[-lines:]

@@ -1,0 +1,85 @@
+"""The engine is ready when it has generated a token, not when its port opens."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+import aiohttp
+
+from k25serve.server.config import Profile
+from k25serve.server.engine.process import EngineProcess
+from k25serve.server.engine.progress import Progress
+from k25serve.server.errors import EngineFailed
+
+POLL_S = 0.25
+ATTEMPT_S = 60.0
+
+
+def engine_url(profile: Profile) -> str:
+    """Where the engine of `profile` answers."""
+    return f"http://127.0.0.1:{profile.engine.port}"
+
+
+async def wait_ready(
+    engine: EngineProcess, profile: Profile, report: Callable[[Progress, float], None] | None = None
+) -> float:
+    """Wait until one token has been generated through the chat API; return the seconds it took.
+
+    report: called with the progress and the elapsed seconds, four times a second.
+    Raises EngineFailed when the engine ends first, or after `engine.ready_timeout_s`.
+    """
+    started = time.monotonic()
+    generation = asyncio.create_task(_first_token(profile))
+    ended = asyncio.create_task(engine.wait())
+    progress = Progress()
+    try:
+        with engine.log.open(encoding="utf-8", errors="replace") as log:
+            while True:
+                done, _ = await asyncio.wait({generation, ended}, timeout=POLL_S, return_when="FIRST_COMPLETED")
+                elapsed = time.monotonic() - started
+                for line in log:
+                    progress = progress.after(line)
+                if report is not None:
+                    report(progress, elapsed)
+                if ended in done:
+                    raise EngineFailed(_ended(engine, ended.result()))
+                if generation in done:
+                    generation.result()
+                    return elapsed
+                if elapsed > profile.engine.ready_timeout_s:
+                    raise EngineFailed(
+                        f"the engine was still {progress.phase} after engine.ready_timeout_s = {elapsed:.0f} s; "
+                        f"raise the limit, or see {engine.log}. Its last line: {progress.last_line}"
+                    )
+    finally:
+        for task in (generation, ended):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EngineFailed):
+                await task
+
+
+async def _first_token(profile: Profile) -> None:
+    body = {
+        "model": profile.served_model_name,
+        "messages": [{"role": "user", "content": "Hello"}],
+        "max_tokens": 1,
+    }
+    url = f"{engine_url(profile)}/v1/chat/completions"
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ATTEMPT_S)) as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientConnectionError, TimeoutError):
+                async with session.post(url, json=body) as answer:
+                    if answer.status == 200:
+                        return
+                    if answer.status < 500:
+                        text = (await answer.text())[:300]
+                        raise EngineFailed(f"the engine refused a one-token chat with HTTP {answer.status}: {text}")
+            await asyncio.sleep(POLL_S)
+
+
+def _ended(engine: EngineProcess, code: int) -> str:
+    tail = "\n".join(f"    {line}" for line in engine.log_tail())
+    return (
+        f"the engine ended with exit code {code} before it was ready; its log is {engine.log}, its last lines:\n{tail}"
+    )

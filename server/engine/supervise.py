@@ -1,0 +1,45 @@
+"""One engine's life: checked, started, ready, stopped."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from k25serve.server.config import Profile
+from k25serve.server.engine.argv import engine_command, engine_env
+from k25serve.server.engine.capacity import read_capacity
+from k25serve.server.engine.preflight import preflight
+from k25serve.server.engine.process import EngineProcess
+from k25serve.server.engine.readiness import engine_url, wait_ready
+from k25serve.server.engine.report import LoadReport
+
+
+def log_path(profile: Profile) -> Path:
+    """Where the engine's output goes: $XDG_STATE_HOME/k25serve/<profile>-<port>.log."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "k25serve" / f"{profile.name}-{profile.engine.port}.log"
+
+
+@asynccontextmanager
+async def running_engine(profile: Profile, console: Console) -> AsyncIterator[EngineProcess]:
+    """Check and start the engine; on the way out, stop it. It is not ready yet inside: see `announce_ready`."""
+    preflight(profile)
+    log = log_path(profile)
+    engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, profile.engine.stop_timeout_s)
+    console.print(f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False)
+    try:
+        yield engine
+    finally:
+        if engine.exit_code is None:
+            console.print("engine: stopping", highlight=False)
+        await engine.stop()
+
+
+async def announce_ready(engine: EngineProcess, profile: Profile, console: Console) -> None:
+    """Wait until the engine has generated a token, showing progress; then tell the KV capacity."""
+    with LoadReport(console) as report:
+        seconds = await wait_ready(engine, profile, report)
+    capacity = await read_capacity(engine_url(profile))
+    console.print(f"engine: ready after {seconds:.0f} s. {capacity}", highlight=False)
