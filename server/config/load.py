@@ -9,14 +9,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from k25serve.drafters.tiny import DRAFTER, TARGET
 from k25serve.server.config.profile import Profile
 from k25serve.server.errors import ConfigError
 
 PROFILES = Path(__file__).parents[2] / "deploy" / "profiles"
-PACKAGED = {
-    "packaged:target": Path(__file__).parents[2] / "drafters" / "tiny" / "models" / "target",
-    "packaged:drafter": Path(__file__).parents[2] / "drafters" / "tiny" / "models" / "drafter",
-}
+PACKAGED = {"packaged:target": TARGET, "packaged:drafter": DRAFTER}
 
 
 def profile_names() -> list[str]:

@@ -1,0 +1,127 @@
+"""Engine and gateway, together or each alone, until a signal or the end of the engine."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+from rich.console import Console
+
+from k25serve.server.config import Profile
+from k25serve.server.engine.preflight import check_port
+from k25serve.server.engine.process import EngineProcess
+from k25serve.server.engine.readiness import engine_url
+from k25serve.server.engine.supervise import announce_ready, running_engine
+from k25serve.server.errors import EngineFailed
+from k25serve.server.gateway.app import create_app
+from k25serve.server.gateway.readiness import Readiness
+from k25serve.server.gateway.run import serve as run_gateway
+from k25serve.server.gateway.settings import GatewaySettings
+
+
+async def serve(profile: Profile, console: Console, on_ready: Callable[[], Awaitable[bool]] | None = None) -> None:
+    """Run both. The gateway answers at once, with 503 until the engine has generated a token.
+
+    on_ready: awaited once the engine is ready; where it returns False, both stop.
+    Raises EngineFailed when the engine ends by itself.
+    """
+    check_port("gateway.port", profile.gateway.host, profile.gateway.port)
+    readiness = Readiness()
+
+    async def follow(engine: EngineProcess) -> bool:
+        await announce_ready(engine, profile, console)
+        readiness.set_ready()
+        console.print(f"gateway: {gateway_url(profile)}/v1  metrics: {gateway_url(profile)}/metrics", highlight=False)
+        return await on_ready() if on_ready is not None else True
+
+    async with running_engine(profile, console) as engine, _gateway(profile, readiness) as gateway:
+        try:
+            await _until_stopped(follow(engine), _raise_when_ended(engine), gateway)
+        finally:
+            readiness.set_not_ready("stopping")
+
+
+async def serve_engine(profile: Profile, console: Console) -> None:
+    """Run the engine alone. Raises EngineFailed when it ends by itself."""
+
+    async def follow(engine: EngineProcess) -> bool:
+        await announce_ready(engine, profile, console)
+        console.print(f"engine: {engine_url(profile)}/v1", highlight=False)
+        return True
+
+    async with running_engine(profile, console) as engine:
+        await _until_stopped(follow(engine), _raise_when_ended(engine))
+
+
+async def serve_gateway(profile: Profile, console: Console) -> None:
+    """Run the gateway alone, before the engine at the profile's `engine.port`, which it probes until it answers."""
+    check_port("gateway.port", profile.gateway.host, profile.gateway.port)
+    console.print(
+        f"gateway: {gateway_url(profile)}/v1 before {engine_url(profile)}  metrics: {gateway_url(profile)}/metrics",
+        highlight=False,
+    )
+    async with _gateway(profile, None) as gateway:
+        await _until_stopped(_true(), gateway)
+
+
+def gateway_url(profile: Profile) -> str:
+    """Where clients connect."""
+    host = profile.gateway.host
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{host}:{profile.gateway.port}"
+
+
+def gateway_settings(profile: Profile) -> GatewaySettings:
+    """What the gateway takes from a profile."""
+    return GatewaySettings(
+        upstream=engine_url(profile),
+        served_model_name=profile.served_model_name,
+        context_length=profile.context_length,
+        connect_timeout_s=profile.gateway.connect_timeout_s,
+        first_token_timeout_s=profile.gateway.first_token_timeout_s,
+        idle_timeout_s=profile.gateway.idle_timeout_s,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _gateway(profile: Profile, readiness: Readiness | None) -> AsyncIterator["asyncio.Task[None]"]:
+    app = create_app(gateway_settings(profile), readiness)
+    task = asyncio.create_task(run_gateway(app, profile.gateway.host, profile.gateway.port))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[None]) -> None:
+    """Await `follow`; if it says True, wait on. A signal ends the wait; so does anything of `lasting` that ends."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    first = asyncio.create_task(follow)
+    others = [asyncio.ensure_future(item) for item in (stop.wait(), *lasting)]
+    try:
+        await asyncio.wait([first, *others], return_when="FIRST_COMPLETED")
+        if first.done() and not any(task.done() for task in others) and first.result():
+            await asyncio.wait(others, return_when="FIRST_COMPLETED")
+        for task in (first, *others):
+            if task.done():
+                task.result()
+    finally:
+        for task in (first, *others):
+            task.cancel()
+        await asyncio.gather(first, *others, return_exceptions=True)
+
+
+async def _raise_when_ended(engine: EngineProcess) -> None:
+    code = await engine.wait()
+    tail = "\n".join(f"    {line}" for line in engine.log_tail())
+    raise EngineFailed(f"the engine ended with exit code {code}; its log is {engine.log}, its last lines:\n{tail}")
+
+
+async def _true() -> bool:
+    return True
