@@ -78,9 +78,7 @@ def gateway_settings(profile: Profile) -> GatewaySettings:
         upstream=engine_url(profile),
         served_model_name=profile.served_model_name,
         context_length=profile.context_length,
-        connect_timeout_s=profile.gateway.connect_timeout_s,
-        first_token_timeout_s=profile.gateway.first_token_timeout_s,
-        idle_timeout_s=profile.gateway.idle_timeout_s,
+        **profile.gateway.model_dump(exclude={"host", "port"}, exclude_none=True),
     )
 
 

@@ -93,13 +93,18 @@ class Speculation(Section):
 
 
 class Gateway(Section):
-    """Where clients connect, and how long the gateway waits for the engine."""
+    """Where clients connect, and how long the gateway waits for the engine; unset limits are the gateway's own.
+
+    `model_aliases` are further names for the one model.
+    """
 
     host: str = "127.0.0.1"
     port: Port = 8000
-    connect_timeout_s: Seconds = 5
-    first_token_timeout_s: Seconds = 600
-    idle_timeout_s: Seconds = 300
+    model_aliases: tuple[str, ...] = ()
+    connect_timeout_s: Seconds | None = None
+    first_token_timeout_s: Seconds | None = None
+    idle_timeout_s: Seconds | None = None
+    answer_timeout_s: Seconds | None = None
 
 
 class Profile(Section):

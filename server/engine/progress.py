@@ -3,17 +3,17 @@
 import re
 from dataclasses import dataclass
 
-# First match wins; a phase is never left for an earlier one. Texts of SGLang 0.5.17 and 0.5.23.
+# A phase is never left for an earlier one. Texts of SGLang 0.5.17 and 0.5.23, model_executor/ and managers/.
 PHASES = (
-    ("warming up", re.compile(r"Uvicorn running|Application startup complete|fired up|warmup")),
-    ("capturing graphs", re.compile(r"[Cc]aptur\w+ .*graph")),
-    ("allocating the KV cache", re.compile(r"KV Cache is allocated|Memory pool end")),
-    ("loading the drafter", re.compile(r"Draft model|EAGLE.*Load weight|draft worker", re.IGNORECASE)),
-    ("loading weights", re.compile(r"Load weight begin|[Ll]oading safetensors|Load weight end")),
-    ("starting ranks", re.compile(r"Init torch distributed|server_args=")),
     ("importing SGLang", re.compile(r"")),
+    ("starting ranks", re.compile(r"server_args=|Init parallel begin|Init torch distributed begin")),
+    ("loading weights", re.compile(r"Load weight begin|loading shards|Loading safetensors")),
+    ("loading the drafter", re.compile(r"Load weight end")),
+    ("allocating the KV cache", re.compile(r"KV Cache is allocated|Memory pool end")),
+    ("capturing graphs", re.compile(r"Capture .*graph begin")),
+    ("warming up", re.compile(r"Uvicorn running on")),
 )
-ORDER = tuple(name for name, _ in reversed(PHASES))
+ORDER = tuple(name for name, _ in PHASES)
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,5 @@ class Progress:
         text = line.strip()
         if not text:
             return self
-        phase = next(name for name, pattern in PHASES if pattern.search(text))
+        phase = next(name for name, pattern in reversed(PHASES) if pattern.search(text))
         return Progress(max(phase, self.phase, key=ORDER.index), text)

@@ -1,0 +1,61 @@
+"""Speculative decoding's counts for one request, in one definition for every engine. Pure."""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SpecStats:
+    """`steps` verify steps proposed `proposed` draft tokens, of which the target accepted `accepted`.
+
+    `histogram[i]` is the number of steps that accepted exactly i draft tokens.
+
+    Raises:
+        ValueError: counts that can't be true, such as more tokens accepted than proposed.
+    """
+
+    steps: int
+    proposed: int
+    accepted: int
+    histogram: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        counts = (self.steps, self.proposed, self.accepted, *self.histogram)
+        if any(not isinstance(count, int) or isinstance(count, bool) or count < 0 for count in counts):
+            raise ValueError(f"speculation counts must be integers of at least 0, not {counts}")
+        if self.accepted > self.proposed:
+            raise ValueError(f"{self.accepted} draft tokens accepted of {self.proposed} proposed")
+
+    @property
+    def accept_length(self) -> float | None:
+        """Tokens per verify step, the target's own one included: 1 + accepted / steps; None without a step."""
+        return 1 + self.accepted / self.steps if self.steps else None
+
+
+def spec_stats(details: Any) -> SpecStats | None:
+    """Counts from SGLang's `sglext.spec_tokens_details`: an object, or a list of one for each choice.
+
+    SGLang's own `spec_accept_length` is completion tokens / steps, which counts the prefill's token too, so it isn't
+    used (tokenizer_manager.py, 0.5.23). None if no step was verified.
+
+    Raises:
+        ValueError: not that shape, or counts that can't be true.
+    """
+    parts = details if isinstance(details, list) else [details]
+    steps = proposed = accepted = 0
+    histogram: list[int] = []
+    for part in parts:
+        if part is None:
+            continue
+        if not isinstance(part, dict):
+            raise ValueError(f"spec_tokens_details has {type(part).__name__} where an object belongs")
+        one = SpecStats(
+            part.get("spec_verify_ct", 0),
+            part.get("spec_num_proposed_drafts", 0),
+            part.get("spec_num_correct_drafts", 0),
+            tuple(part.get("spec_correct_drafts_histogram") or ()),
+        )
+        steps, proposed, accepted = steps + one.steps, proposed + one.proposed, accepted + one.accepted
+        histogram = [a + b for a, b in zip_longest(histogram, one.histogram, fillvalue=0)]
+    return SpecStats(steps, proposed, accepted, tuple(histogram)) if steps else None

@@ -1,0 +1,117 @@
+"""One request's measurements, from timestamps and readings to metrics."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from k25serve.server.gateway.acceptance import SpecStats
+from k25serve.server.gateway.metrics import Metrics, Target
+from k25serve.server.gateway.usage import Reading, Usage
+
+Outcome = Literal["ok", "client_error", "upstream_error", "disconnected", "cancelled"]
+
+LEFT_UNANSWERED = 499
+
+
+class RequestMeter:
+    """Counts one generation request that the engine is asked.
+
+    All times are seconds on one monotonic clock; `started` is when the request's last byte had come. `one_choice`:
+    the answer is a single sequence, so the gaps between its tokens are the engine's steps.
+    """
+
+    def __init__(self, metrics: Metrics, target: Target, *, one_choice: bool, started: float) -> None:
+        self._metrics = metrics
+        self._children = metrics.bound(target)
+        self._one_choice = one_choice
+        self._started = started
+        self._first_token: float | None = None
+        self._last_token = started
+        self._last_read = started
+        self._usage: Usage | None = None
+        self._spec: SpecStats | None = None
+        self.code: int | None = None
+        """The HTTP status, once it has been sent."""
+        self.engine_error = False
+        """The engine itself reported an error inside its stream."""
+        self._children.requests.inc()
+        self._children.inflight.inc()
+
+    @property
+    def saw_token(self) -> bool:
+        return self._first_token is not None
+
+    def called_engine(self, now: float) -> None:
+        self._children.overhead_pre.observe(now - self._started)
+
+    def read(self, now: float, readings: Iterable[Reading]) -> None:
+        """Takes in what one read from the engine said."""
+        self._last_read = now
+        tokens = False
+        for reading in readings:
+            tokens = tokens or reading.tokens
+            if reading.usage is not None:
+                self._usage = reading.usage
+            if reading.spec is not None:
+                self._spec = reading.spec
+            if reading.spec_invalid:
+                self.upstream_error("spec_details")
+            if reading.error:
+                self.engine_error = True
+                self.upstream_error("error_frame")
+            if reading.unreadable:
+                self._metrics.parse_skips.labels(self._children.target.arm).inc()
+        if not tokens:
+            return
+        if self._first_token is None:
+            self._first_token = now
+            self._children.ttft.observe(now - self._started)
+        elif self._one_choice:
+            self._children.step.observe(now - self._last_token)
+        self._last_token = now
+
+    def read_whole(self, now: float, reading: Reading) -> None:
+        """Takes in an answer that came without streaming: it has no token times."""
+        self._last_read = now
+        self._usage, self._spec = reading.usage, reading.spec
+        if reading.spec_invalid:
+            self.upstream_error("spec_details")
+
+    def upstream_error(self, kind: str) -> None:
+        self._metrics.upstream_errors.labels(self._children.target.arm, kind).inc()
+
+    def disconnected(self, now: float) -> None:
+        phase = "decode" if self.saw_token or self.code is not None else "prefill"
+        self._children.disconnects(phase).inc()
+        self.finish(now, "disconnected")
+
+    def finish(self, now: float, outcome: Outcome) -> None:
+        """Closes the books; called exactly once."""
+        children = self._children
+        children.inflight.dec()
+        children.responses(self.code or LEFT_UNANSWERED).inc()
+        children.request(outcome).observe(now - self._started)
+        if outcome == "ok":
+            children.overhead_post.observe(now - self._last_read)
+        if self._usage is not None:
+            self._count_tokens(self._usage, outcome)
+        if self._spec is not None:
+            self._count_speculation(self._spec)
+
+    def _count_tokens(self, usage: Usage, outcome: Outcome) -> None:
+        children = self._children
+        children.prompt_tokens.inc(usage.prompt)
+        children.cached_tokens.inc(usage.cached)
+        children.completion_tokens.inc(usage.completion)
+        children.reasoning_tokens.inc(usage.reasoning)
+        if outcome == "ok" and self._one_choice and self._first_token is not None and usage.completion > 1:
+            children.tpot.observe((self._last_token - self._first_token) / (usage.completion - 1))
+
+    def _count_speculation(self, spec: SpecStats) -> None:
+        children = self._children
+        if spec.accept_length is not None:
+            children.accept_length.observe(spec.accept_length)
+        children.spec_steps.inc(spec.steps)
+        children.spec_draft_tokens.inc(spec.proposed)
+        children.spec_accepted_tokens.inc(spec.accepted)
+        for accepted, steps in enumerate(spec.histogram):
+            children.spec_accept_hist(accepted).inc(steps)

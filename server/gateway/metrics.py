@@ -1,0 +1,155 @@
+"""The gateway's Prometheus families, one set for each app.
+
+Labels never hold a user, a key, a request id, a prompt or a path that a client chose; a model name that isn't served
+is `other`.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from k25serve.server.gateway import buckets
+
+PREFIX = "k25serve_gateway"
+NO_ARM = "none"
+OTHER_MODEL = "other"
+
+
+class Target(NamedTuple):
+    """The labels that most families share: who answers, for which model, streaming or not."""
+
+    arm: str
+    model: str
+    stream: str
+
+
+REJECTED = Target(NO_ARM, OTHER_MODEL, "false")
+"""Requests that never reached an arm."""
+
+
+class Metrics:
+    """All families. `registry` must not hold another app's."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self._labels = Target._fields
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, namespace=PREFIX, registry=registry)
+
+        def histogram(name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, namespace=PREFIX, registry=registry, buckets=bounds)
+
+        target = Target._fields
+        self.requests = counter("requests", "Requests under /v1 that were taken in.", *target)
+        self.responses = counter(
+            "responses",
+            "Answered requests by HTTP status; 499: the client left before it had one. requests - responses = "
+            "unanswered.",
+            *target,
+            "code",
+        )
+        self.inflight = Gauge(
+            "inflight", "Generation requests being served now.", target, namespace=PREFIX, registry=registry
+        )
+        self.ttft = histogram(
+            "ttft_seconds",
+            "Streams: from the request's last byte to the first non-empty content, reasoning or tool-call delta, in "
+            "seconds.",
+            buckets.TTFT_SECONDS,
+            *target,
+        )
+        self.step = histogram(
+            "step_seconds",
+            "Streams with one choice: gap between reads that carry new tokens, in seconds. It is one decode or verify "
+            "step of the engine, which under speculation gives several tokens: not a time per token.",
+            buckets.STEP_SECONDS,
+            *target,
+        )
+        self.tpot = histogram(
+            "tpot_seconds",
+            "Streams with one choice: (last token - first token) / (completion tokens - 1) of a whole request, in "
+            "seconds.",
+            buckets.STEP_SECONDS,
+            *target,
+        )
+        self.request = histogram(
+            "request_seconds",
+            "From the request's last byte to the answer's last byte, seconds, by how it ended.",
+            buckets.REQUEST_SECONDS,
+            *target,
+            "outcome",
+        )
+        self.overhead = histogram(
+            "overhead_seconds",
+            "The gateway's own time, seconds. pre: from the request's last byte until the engine is called. "
+            "post: from the engine's last byte until the answer's last byte is handed on.",
+            buckets.OVERHEAD_SECONDS,
+            *target,
+            "phase",
+        )
+        self.tokens = counter(
+            "tokens",
+            "Tokens as the engine counted them. cached is part of prompt, reasoning is part of completion.",
+            *target,
+            "kind",
+        )
+        self.accept_length = histogram(
+            "accept_length",
+            "Tokens per verify step of one request, the target's own included: 1 + accepted / steps. "
+            "No sample without a verify step.",
+            buckets.ACCEPT_LENGTH,
+            *target,
+        )
+        self.spec_steps = counter("spec_steps", "Verify steps.", *target)
+        self.spec_draft_tokens = counter(
+            "spec_draft_tokens", "Draft tokens proposed for verification; accept rate = accepted / proposed.", *target
+        )
+        self.spec_accepted_tokens = counter(
+            "spec_accepted_tokens", "Draft tokens accepted; the target's own token of each step isn't one.", *target
+        )
+        self.spec_accept_hist = counter(
+            "spec_accept_hist", "Verify steps that accepted exactly this many draft tokens.", *target, "accepted"
+        )
+        self.disconnects = counter(
+            "disconnects",
+            "Clients that left early. upload: before the request was whole; prefill: before the first token (without "
+            "streaming: before the answer); decode: after it.",
+            *target,
+            "phase",
+        )
+        self.aborts = counter("aborts", "Aborts sent to the engine, by result.", "result")
+        self.upstream_errors = counter("upstream_errors", "Failures of the engine, by type.", "arm", "type")
+        self.rejected = counter("rejected", "Requests that the engine was never asked, by reason.", "reason")
+        self.parse_skips = counter("parse_skips", "Frames passed on unread, since they were not JSON.", "arm")
+        self.bound = cache(self._bound)
+
+    def _bound(self, target: Target) -> "TargetMetrics":
+        return TargetMetrics(self, target)
+
+
+class TargetMetrics:
+    """The families of one target, with their labels filled in once: a lookup costs more than an observation."""
+
+    def __init__(self, metrics: Metrics, target: Target) -> None:
+        self.target = target
+        self.requests = metrics.requests.labels(*target)
+        self.inflight = metrics.inflight.labels(*target)
+        self.ttft = metrics.ttft.labels(*target)
+        self.step = metrics.step.labels(*target)
+        self.tpot = metrics.tpot.labels(*target)
+        self.accept_length = metrics.accept_length.labels(*target)
+        self.spec_steps = metrics.spec_steps.labels(*target)
+        self.spec_draft_tokens = metrics.spec_draft_tokens.labels(*target)
+        self.spec_accepted_tokens = metrics.spec_accepted_tokens.labels(*target)
+        self.overhead_pre = metrics.overhead.labels(*target, "pre")
+        self.overhead_post = metrics.overhead.labels(*target, "post")
+        self.prompt_tokens = metrics.tokens.labels(*target, "prompt")
+        self.cached_tokens = metrics.tokens.labels(*target, "cached")
+        self.completion_tokens = metrics.tokens.labels(*target, "completion")
+        self.reasoning_tokens = metrics.tokens.labels(*target, "reasoning")
+        self.spec_accept_hist = cache(lambda accepted: metrics.spec_accept_hist.labels(*target, str(accepted)))
+        self.responses = cache(lambda code: metrics.responses.labels(*target, str(code)))
+        self.request = cache(lambda outcome: metrics.request.labels(*target, outcome))
+        self.disconnects = cache(lambda phase: metrics.disconnects.labels(*target, phase))

@@ -1,0 +1,59 @@
+"""What the gateway adds to a request, and so must take out of the answer. Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from k25serve.server.gateway.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Parts of the answer that the client did not ask for."""
+
+    usage: bool = False
+    spec: bool = False
+
+    def __bool__(self) -> bool:
+        return self.usage or self.spec
+
+
+def added_fields(body: dict[str, Any], rid: str) -> tuple[dict[str, Any], Strip]:
+    """The fields to set in a checked request for SGLang, and what to strip from its answer.
+
+    `rid` is always the gateway's own: SGLang aborts every request whose id starts with the one given
+    (scheduler.py, 0.5.23), so a client that chose ids could end others' requests. A client's `rid` is replaced.
+    """
+    added: dict[str, Any] = {"rid": rid}
+    asked_spec = body.get("return_spec_tokens_details") is True
+    if not asked_spec:
+        added["return_spec_tokens_details"] = True
+    asked_usage = True
+    if body.get("stream"):
+        options = body.get("stream_options") or {}
+        asked_usage = options.get("include_usage") is True
+        if not asked_usage:
+            added["stream_options"] = {**options, "include_usage": True}
+    return added, Strip(usage=not asked_usage, spec=not asked_spec)
+
+
+def merge(raw: bytes, body: dict[str, Any], added: dict[str, Any]) -> bytes:
+    """`raw`, the JSON text of `body`, with `added` set.
+
+    New fields are spliced in before the last brace, so every other byte stays as it came. A field that is there
+    already has to be replaced: then the text is written again, by the standard library, since orjson turns integers
+    beyond 64 bits into floats.
+
+    Raises:
+        InvalidRequestError: nested too deeply to be written again.
+    """
+    if added.keys().isdisjoint(body):
+        head = raw.rstrip(b" \t\r\n")[:-1]
+        return head + (b"," if body else b"") + orjson.dumps(added)[1:]
+    try:
+        replaced = {**json.loads(raw), **added}
+        return json.dumps(replaced, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:
+        raise InvalidRequestError("The body is nested too deeply: send fewer levels.", None) from None

@@ -1,0 +1,119 @@
+"""Runs an ASGI app on uvicorn, inside a running event loop or on its own."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from k25serve.server.errors import PreflightError
+
+_log = logging.getLogger(__name__)
+
+# Longer than any client keeps an idle connection, so that it is never ours that closes under a request.
+_KEEPALIVE_S = 75
+_BACKLOG = 2048
+
+
+class ListenError(PreflightError):
+    """The gateway can't listen where it was told to."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process's owner and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+
+async def serve(
+    app: ASGIApp, host: str, port: int, started: Callable[[int], None] | None = None, *, drain_s: int = 30
+) -> None:
+    """Serves `app` until cancelled; then stops listening, lets running requests finish for `drain_s`, and ends.
+
+    A second cancellation ends it at once. `started` is called with the port when it listens; port 0 takes any free one.
+
+    Raises:
+        ListenError: the address is taken or isn't this machine's.
+    """
+    listener = _listen(host, port)
+    bound: int = listener.getsockname()[1]
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEPALIVE_S,
+        timeout_graceful_shutdown=drain_s,
+        backlog=_BACKLOG,
+    )
+    server = _Server(config, lambda: started(bound) if started is not None else None)
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name=f"serve :{bound}")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            server.force_exit = True
+            await serving
+        raise
+    finally:
+        listener.close()
+
+
+def run(app: ASGIApp, host: str, port: int, *, drain_s: int = 30) -> None:
+    """Serves `app` on uvloop as this process's only work, until SIGTERM or SIGINT.
+
+    Raises:
+        ListenError: see serve.
+    """
+
+    async def until_signalled() -> None:
+        serving = asyncio.create_task(serve(app, host, port, _announce(host), drain_s=drain_s))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, serving.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(until_signalled())
+
+
+def _announce(host: str) -> Callable[[int], None]:
+    return lambda port: _log.info("listening on http://%s:%d", host, port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ListenError(
+            f"can't listen on {host} port {port}: {error.strerror}. Stop what listens there, or choose another port."
+        ) from error
+    listener.setblocking(False)
+    return listener

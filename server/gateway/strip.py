@@ -1,0 +1,93 @@
+"""Takes out of an answer what the client did not ask for, and nothing else. Pure."""
+
+import json
+from typing import Any
+
+import orjson
+
+from k25serve.server.gateway.rewrite import Strip
+from k25serve.server.gateway.usage import Reading
+
+_ENVELOPE = frozenset({"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"})
+
+
+def strip_frame(frame: bytes, reading: Reading, strip: Strip) -> bytes:
+    """The frame as the client should see it: unchanged, shortened, or empty.
+
+    Only frames without choices are touched: the engine's closing ones. One that holds nothing else goes entirely.
+    """
+    document = reading.tail
+    if document is None:
+        return frame
+    rest = _without(document, strip)
+    if rest is document:
+        return frame
+    if rest.get("usage") is None and rest.keys() <= _ENVELOPE:
+        return b""
+    start, end = frame.find(b"{"), frame.rfind(b"}") + 1
+    return frame[:start] + _cut(frame[start:end], document, rest) + frame[end:]
+
+
+def strip_answer(raw: bytes, document: dict[str, Any], strip: Strip) -> bytes:
+    """The whole answer as the client should see it. Its usage always stays: without streaming everyone gets it."""
+    rest = _without(document, Strip(spec=strip.spec))
+    return raw if rest is document else _cut(raw, document, rest)
+
+
+def _without(document: dict[str, Any], strip: Strip) -> dict[str, Any]:
+    """`document` itself if there is nothing to strip, else a copy without it."""
+    drop = set()
+    replace: dict[str, Any] = {}
+    if strip.usage and document.get("usage") is not None:
+        drop.add("usage")
+    details = document.get("sglext")
+    if strip.spec and isinstance(details, dict) and "spec_tokens_details" in details:
+        others = {key: value for key, value in details.items() if key != "spec_tokens_details"}
+        if others:
+            replace["sglext"] = others
+        else:
+            drop.add("sglext")
+    if not drop and not replace:
+        return document
+    return {key: replace.get(key, value) for key, value in document.items() if key not in drop}
+
+
+def _cut(raw: bytes, document: dict[str, Any], rest: dict[str, Any]) -> bytes:
+    """`raw`, the text of `document`, cut down to `rest` with every other byte as it was.
+
+    The cut is made by looking for the key from the end, then checked by parsing; where the guess was wrong, `rest` is
+    written anew.
+    """
+    keys = [key for key in document if key not in rest]
+    if "sglext" in rest and rest["sglext"] != document["sglext"]:
+        keys.append("spec_tokens_details")
+    text = raw
+    try:
+        for key in keys:
+            text = _cut_member(text, key)
+        if orjson.loads(text) == rest:
+            return text
+    except (ValueError, RecursionError):
+        return orjson.dumps(rest)
+    return orjson.dumps(rest)
+
+
+def _cut_member(raw: bytes, key: str) -> bytes:
+    """`raw` without the last member called `key` and the comma that goes with it.
+
+    Raises:
+        ValueError: there is none, or what follows it isn't JSON.
+    """
+    name = b'"' + key.encode() + b'"'
+    start = raw.rindex(name)
+    value_start = raw.index(b":", start + len(name)) + 1
+    value = raw[value_start:].decode()
+    leading = len(value) - len(value.lstrip())
+    _, stop = json.JSONDecoder().raw_decode(value, leading)
+    end = value_start + len(value[:stop].encode())
+    before, after = raw[:start].rstrip(), raw[end:].lstrip()
+    if before.endswith(b","):
+        return before[:-1] + raw[end:]
+    if after.startswith(b","):
+        return raw[:start] + after[1:].lstrip()
+    return raw[:start] + raw[end:]

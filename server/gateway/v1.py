@@ -1,0 +1,74 @@
+"""Everything under /v1: which paths there are, and what becomes of an error."""
+
+from starlette.types import Receive, Scope, Send
+
+from k25serve.server.gateway.disconnect import ClientGoneError
+from k25serve.server.gateway.errors import BodyEncodingError, RejectedError, UnknownPathError, WrongMethodError
+from k25serve.server.gateway.fields import shown
+from k25serve.server.gateway.meter import LEFT_UNANSWERED
+from k25serve.server.gateway.metrics import REJECTED, Metrics
+from k25serve.server.gateway.models import model_card, model_list
+from k25serve.server.gateway.plan import ENDPOINTS
+from k25serve.server.gateway.proxy import generate
+from k25serve.server.gateway.reply import send_error, send_json
+from k25serve.server.gateway.runtime import Runtime, runtime_of
+
+_GENERATION = {endpoint.path: endpoint for endpoint in ENDPOINTS}
+_MODELS = "/v1/models"
+
+
+def is_v1(path: str) -> bool:
+    return path == "/v1" or path.startswith("/v1/")
+
+
+async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serves one request under /v1. Only the paths listed here reach the engine, whose other paths can stop it."""
+    runtime = runtime_of(scope)
+    try:
+        await _route(runtime, scope, receive, send)
+    except RejectedError as error:
+        _count(runtime.metrics, error.status)
+        runtime.metrics.rejected.labels(error.kind).inc()
+        await send_error(send, error)
+    except ClientGoneError:
+        _count(runtime.metrics, LEFT_UNANSWERED)
+        runtime.metrics.disconnects.labels(*REJECTED, "upload").inc()
+
+
+async def _route(runtime: Runtime, scope: Scope, receive: Receive, send: Send) -> None:
+    path, method = scope["path"], scope["method"]
+    if path in _GENERATION:
+        _require(method, "POST", path)
+        _refuse_compressed(scope)
+        await generate(runtime, _GENERATION[path], receive, send)
+    elif path == _MODELS or path.startswith(_MODELS + "/"):
+        _require(method, "GET", _MODELS)
+        name = path.removeprefix(_MODELS).removeprefix("/")
+        settings, created = runtime.settings, runtime.created
+        document = model_card(name, settings, created) if name else model_list(settings, created)
+        _count(runtime.metrics, 200)
+        await send_json(send, 200, document)
+    else:
+        served = ", ".join([*_GENERATION, _MODELS])
+        raise UnknownPathError(
+            f"There is no {method} {shown(path)} here: the base URL ends in /v1 once, then {served}."
+        )
+
+
+def _require(method: str, allowed: str, path: str) -> None:
+    if method != allowed:
+        raise WrongMethodError(f"{path} does not take {method}: send {allowed}.", allowed)
+
+
+def _refuse_compressed(scope: Scope) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise BodyEncodingError(
+                f"Content-Encoding is {shown(value.decode('latin-1'))}: send the body uncompressed."
+            )
+
+
+def _count(metrics: Metrics, code: int) -> None:
+    children = metrics.bound(REJECTED)
+    children.requests.inc()
+    children.responses(code).inc()
