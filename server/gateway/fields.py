@@ -1,9 +1,8 @@
 """How a field of a request is checked, and how the error names it. Pure."""
 
+import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
-
-import orjson
 
 from k25serve.server.gateway.errors import InvalidRequestError
 
@@ -37,9 +36,14 @@ def missing(param: str, wanted: str) -> InvalidRequestError:
 
 
 def shown(value: object) -> str:
-    """A value as JSON, cut to a length that fits a message."""
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
+    """A value in a message: a scalar as JSON, cut to fit; of a list or an object, its size."""
+    if isinstance(value, dict) and value:
+        return f"an object of {len(value)} fields"
+    if isinstance(value, list) and value:
+        return f"a list of {len(value)} items"
+    if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+        return f"{json.dumps(value[:_LONGEST_VALUE], ensure_ascii=False)}... ({len(value)} characters)"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def is_number(value: object) -> bool:

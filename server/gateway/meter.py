@@ -7,7 +7,7 @@ from k25serve.server.gateway.acceptance import SpecStats
 from k25serve.server.gateway.metrics import Metrics, Target
 from k25serve.server.gateway.usage import Reading, Usage
 
-Outcome = Literal["ok", "client_error", "upstream_error", "disconnected", "cancelled"]
+Outcome = Literal["ok", "client_error", "upstream_error", "disconnected", "cancelled", "gateway_error"]
 
 LEFT_UNANSWERED = 499
 
@@ -33,6 +33,7 @@ class RequestMeter:
         """The HTTP status, once it has been sent."""
         self.engine_error = False
         """The engine itself reported an error inside its stream."""
+        self.finished = False
         self._children.requests.inc()
         self._children.inflight.inc()
 
@@ -53,13 +54,7 @@ class RequestMeter:
                 self._usage = reading.usage
             if reading.spec is not None:
                 self._spec = reading.spec
-            if reading.spec_invalid:
-                self.upstream_error("spec_details")
-            if reading.error:
-                self.engine_error = True
-                self.upstream_error("error_frame")
-            if reading.unreadable:
-                self._metrics.parse_skips.labels(self._children.target.arm).inc()
+            self._count_oddities(reading)
         if not tokens:
             return
         if self._first_token is None:
@@ -73,29 +68,39 @@ class RequestMeter:
         """Takes in an answer that came without streaming: it has no token times."""
         self._last_read = now
         self._usage, self._spec = reading.usage, reading.spec
-        if reading.spec_invalid:
-            self.upstream_error("spec_details")
+        self._count_oddities(reading)
+
+    def answered(self, now: float) -> None:
+        """The answer's last byte has been handed on."""
+        self._children.overhead_post.observe(now - self._last_read)
 
     def upstream_error(self, kind: str) -> None:
         self._metrics.upstream_errors.labels(self._children.target.arm, kind).inc()
 
-    def disconnected(self, now: float) -> None:
-        phase = "decode" if self.saw_token or self.code is not None else "prefill"
-        self._children.disconnects(phase).inc()
-        self.finish(now, "disconnected")
-
     def finish(self, now: float, outcome: Outcome) -> None:
-        """Closes the books; called exactly once."""
+        """Closes the books; the first call counts."""
+        if self.finished:
+            return
+        self.finished = True
         children = self._children
+        if outcome == "disconnected":
+            children.disconnects("prefill" if self.code is None and not self.saw_token else "decode").inc()
         children.inflight.dec()
-        children.responses(self.code or LEFT_UNANSWERED).inc()
+        children.responses(self.code or (LEFT_UNANSWERED if outcome == "disconnected" else 500)).inc()
         children.request(outcome).observe(now - self._started)
-        if outcome == "ok":
-            children.overhead_post.observe(now - self._last_read)
         if self._usage is not None:
             self._count_tokens(self._usage, outcome)
         if self._spec is not None:
             self._count_speculation(self._spec)
+
+    def _count_oddities(self, reading: Reading) -> None:
+        if reading.spec_invalid:
+            self.upstream_error("spec_details")
+        if reading.error:
+            self.engine_error = True
+            self.upstream_error("error_frame")
+        if reading.unreadable:
+            self._metrics.parse_skips.labels(self._children.target.arm).inc()
 
     def _count_tokens(self, usage: Usage, outcome: Outcome) -> None:
         children = self._children

@@ -122,7 +122,9 @@ class Metrics:
         self.aborts = counter("aborts", "Aborts sent to the engine, by result.", "result")
         self.upstream_errors = counter("upstream_errors", "Failures of the engine, by type.", "arm", "type")
         self.rejected = counter("rejected", "Requests that the engine was never asked, by reason.", "reason")
-        self.parse_skips = counter("parse_skips", "Frames passed on unread, since they were not JSON.", "arm")
+        self.parse_skips = counter(
+            "parse_skips", "Frames and answers passed on unread, since they were not JSON.", "arm"
+        )
         self.bound = cache(self._bound)
 
     def _bound(self, target: Target) -> "TargetMetrics":

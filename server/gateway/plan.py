@@ -63,4 +63,5 @@ def make_plan(raw: bytes, endpoint: Endpoint, settings: GatewaySettings) -> Plan
 
 
 def _prompts(prompt: object) -> int:
-    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
+    """How many prompts a completion has; a list of numbers is one, in token ids."""
+    return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1

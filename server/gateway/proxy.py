@@ -34,13 +34,15 @@ async def generate(runtime: Runtime, endpoint: Endpoint, receive: Receive, send:
         try:
             await unless_gone(relay.run(), receive)
         except ClientGoneError:
-            runtime.upstream.abort(plan.rid)
-            meter.disconnected(perf_counter())
+            if not meter.finished:
+                meter.finish(perf_counter(), "disconnected")
+                runtime.upstream.abort(plan.rid)
         except asyncio.CancelledError:
-            runtime.upstream.abort(plan.rid)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORD_S):
-                    await relay.tell(StoppingError("The gateway is stopping. Send the request again."))
-            meter.finish(perf_counter(), "cancelled")
-        else:
-            meter.finish(perf_counter(), relay.outcome)
+            if not meter.finished:
+                runtime.upstream.abort(plan.rid)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_WORD_S):
+                        await relay.stop(StoppingError("The gateway is stopping. Send the request again."))
+        finally:
+            # Reached with open books only by a fault of the gateway's own.
+            meter.finish(perf_counter(), "gateway_error")

@@ -4,8 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from k25serve.server.gateway.errors import InvalidRequestError
 
 
@@ -49,11 +47,14 @@ def merge(raw: bytes, body: dict[str, Any], added: dict[str, Any]) -> bytes:
     Raises:
         InvalidRequestError: nested too deeply to be written again.
     """
-    if added.keys().isdisjoint(body):
-        head = raw.rstrip(b" \t\r\n")[:-1]
-        return head + (b"," if body else b"") + orjson.dumps(added)[1:]
     try:
-        replaced = {**json.loads(raw), **added}
-        return json.dumps(replaced, ensure_ascii=False, separators=(",", ":")).encode()
+        if added.keys().isdisjoint(body):
+            head = raw.rstrip(b" \t\r\n")[:-1]
+            return head + (b"," if body else b"") + _dumps(added)[1:]
+        return _dumps({**json.loads(raw), **added})
     except RecursionError:
         raise InvalidRequestError("The body is nested too deeply: send fewer levels.", None) from None
+
+
+def _dumps(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

@@ -83,7 +83,8 @@ class Upstream:
     def abort(self, rid: str) -> None:
         """Tells the engine, in the background, to stop working on one of our requests.
 
-        Closing the connection does that too, but SGLang acts on it only up to two seconds later.
+        Closing the connection does that too, but SGLang acts on it only up to two seconds later. With n > 1 it is all
+        there is: SGLang gives each choice an id of its own then (tokenizer_manager.py, 0.5.23).
         """
         task = asyncio.create_task(self._abort(rid), name=f"abort {rid}")
         self._aborts.add(task)
