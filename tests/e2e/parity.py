@@ -10,9 +10,8 @@ from typing import Any
 
 import aiohttp
 import torch
-from transformers import AutoTokenizer
 
-from k25serve.drafters.tiny import TARGET, load_text_model
+from k25serve.drafters.tiny.load import load_text_model, load_tokenizer
 
 NEW_TOKENS = 64
 LENGTHS = (1, 7, 40, 163, 350, 700)
@@ -31,7 +30,7 @@ class Divergence:
 @functools.cache
 def prompts() -> list[list[int]]:
     """Token ids: text of the lengths above, the second to last sharing a prefix with the last one."""
-    tokenizer = AutoTokenizer.from_pretrained(TARGET)
+    tokenizer = load_tokenizer()
     text = tokenizer.encode(inspect.getsource(json.decoder) + inspect.getsource(random), add_special_tokens=False)
     pieces = []
     for index, length in enumerate(LENGTHS):

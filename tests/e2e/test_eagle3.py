@@ -13,7 +13,8 @@ from e2e.stack import Served
 from openai import BadRequestError, NotFoundError, OpenAI
 from scipy.stats import chisquare
 
-from k25serve.drafters.tiny.held_out import HELD_OUT
+from k25serve.drafters.tiny.chat import Chat
+from k25serve.drafters.tiny.held_out import held_out_prompts
 from k25serve.drafters.tiny.load import load_text_model
 
 pytestmark = pytest.mark.engine
@@ -51,9 +52,11 @@ async def test_acceptance_on_held_out_prompts(eagle: Served) -> None:
     """The bar: 2.0 at 3 steps. And the gateway's count is the engine's own."""
     before = await metrics(eagle.gateway_url)
 
-    async def one(session: aiohttp.ClientSession, messages: list[dict[str, Any]], stream: bool) -> tuple[int, int]:
-        body = {"model": MODEL, "messages": messages, "temperature": 0, "max_tokens": 160, "stream": stream}
-        body["return_spec_tokens_details"] = True
+    async def one(session: aiohttp.ClientSession, chat: Chat, stream: bool) -> tuple[int, int]:
+        body = {"model": MODEL, "messages": chat.prompt, "temperature": 0, "max_tokens": 160, "stream": stream}
+        body |= {"chat_template_kwargs": {"thinking": chat.thinking}, "return_spec_tokens_details": True}
+        if chat.tools:
+            body["tools"] = chat.tools
         async with session.post(f"{eagle.gateway_url}/v1/chat/completions", json=body) as answer:
             text = await answer.text()
         found = re.search(r'"spec_num_correct_drafts": ?(\d+)', text), re.search(r'"spec_verify_ct": ?(\d+)', text)
@@ -62,7 +65,7 @@ async def test_acceptance_on_held_out_prompts(eagle: Served) -> None:
         return int(found[0][1]), int(found[1][1])
 
     async with aiohttp.ClientSession(raise_for_status=True) as session:
-        counts = [await one(session, messages, index % 2 == 0) for index, messages in enumerate(HELD_OUT)]
+        counts = [await one(session, chat, index % 2 == 0) for index, chat in enumerate(held_out_prompts())]
     accepted, steps = (sum(column) for column in zip(*counts, strict=True))
     after = await metrics(eagle.gateway_url)
     gained = {name: after[name] - before[name] for name in after}
@@ -95,13 +98,13 @@ async def test_sampling_under_speculation_is_exact(eagle: Served) -> None:
             with torch.no_grad():
                 logits = model(torch.tensor([[*prompt, *path]])).logits[0, -1]
             best = logits.topk(TOP_K)
-            expected = best.values.softmax(-1) * size
+            expected = best.values.double().softmax(-1) * size
             seen = collections.Counter(sample[depth] for sample in samples if sample[:depth] == path)
             assert seen.keys() <= set(best.indices.tolist()), f"a token outside the top {TOP_K} after {path}"
             if expected.min() < 5:
                 continue
             observed = [seen[int(token)] for token in best.indices]
-            result = chisquare(observed, expected.double().numpy() * (size / float(expected.sum())))
+            result = chisquare(observed, expected.numpy())
             print(f"depth {depth}, {size} samples: {observed} against {expected.tolist()}, p {result.pvalue:.3f}")
             assert result.pvalue > 1e-4
             tested += 1
