@@ -14,7 +14,7 @@ from k25serve.server.config import Profile
 from k25serve.server.engine.preflight import free_gpu_bytes
 from k25serve.server.serve import gateway_url, serve
 
-QUESTION = "What is the weather in Rome?"
+QUESTION = "Who are you?"
 MAX_TOKENS = 400
 
 

@@ -1,6 +1,9 @@
 """Profile -> SGLang's argv and environment. Nothing is hidden: `--dry-run` prints both."""
 
+import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 from k25serve.server.config import Engine, Profile, Speculation
 from k25serve.server.errors import ConfigError
@@ -14,9 +17,16 @@ def engine_command(profile: Profile) -> list[str]:
     return [sys.executable, "-P", "-m", LAUNCH_MODULE, *engine_argv(profile)]
 
 
-def engine_env(profile: Profile) -> dict[str, str]:
-    """What is added to the environment; a variable that is set there already is replaced."""
-    return dict(profile.engine.env)
+def engine_env(profile: Profile, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What is added to the environment; a variable that is set there already is replaced.
+
+    PATH gains the interpreter's folder where it lacks it: SGLang compiles kernels with the `ninja` installed there.
+    """
+    added = dict(profile.engine.env)
+    folder, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
+    if folder not in path.split(os.pathsep):
+        added.setdefault("PATH", f"{folder}{os.pathsep}{path}")
+    return added
 
 
 def engine_argv(profile: Profile) -> list[str]:

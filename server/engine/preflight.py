@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +26,7 @@ def preflight(profile: Profile) -> None:
     check_model("target", profile.target)
     if profile.speculation.drafter is not None:
         check_model("speculation.drafter", profile.speculation.drafter)
+    check_compiler(profile)
     check_memory(profile)
 
 
@@ -83,6 +85,16 @@ def check_model(field: str, folder: str) -> None:
         raise PreflightError(f"{field} {config}: has no 'architectures'; point it at a Hugging Face model folder")
     if not any(path.glob("*.safetensors")):
         raise PreflightError(f"{field} {folder}: holds no *.safetensors; the download is not complete")
+
+
+def check_compiler(profile: Profile) -> None:
+    """Raise where n-gram speculation cannot build its index: SGLang compiles it with a C++ compiler at start."""
+    compiler = os.environ.get("CXX", "g++")
+    if profile.speculation.algorithm == "ngram" and shutil.which(compiler) is None:
+        raise PreflightError(
+            f"speculation.algorithm ngram: SGLang builds its index with {compiler}, which is not on PATH; "
+            "install it (Debian: apt-get install g++), or set CXX"
+        )
 
 
 def weight_bytes(folder: str) -> int:

@@ -29,6 +29,8 @@ async def running_engine(profile: Profile, console: Console) -> AsyncIterator[En
     log = log_path(profile)
     engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, profile.engine.stop_timeout_s)
     console.print(f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False)
+    if profile.engine.device == "cpu":
+        console.print("engine: on the CPU through a torch reference: for demos and tests, not for serving")
     try:
         yield engine
     finally:

@@ -31,7 +31,9 @@ class Divergence:
 def prompts() -> list[list[int]]:
     """Token ids: text of the lengths above, the second to last sharing a prefix with the last one."""
     tokenizer = load_tokenizer()
-    text = tokenizer.encode(inspect.getsource(json.decoder) + inspect.getsource(random), add_special_tokens=False)
+    text = tokenizer.encode(
+        inspect.getsource(json.decoder) + inspect.getsource(random), add_special_tokens=False, verbose=False
+    )
     pieces = []
     for index, length in enumerate(LENGTHS):
         start = 900 * index
@@ -43,6 +45,7 @@ def prompts() -> list[list[int]]:
 @functools.cache
 def reference(dtype: torch.dtype) -> list[list[int]]:
     """Greedy continuations of `prompts()`, one at a time, by transformers' DeepseekV3ForCausalLM."""
+    torch.set_num_threads(1)  # threads of a model this small wait for each other, more so beside an engine
     model = load_text_model(dtype)
     outputs = []
     for prompt in prompts():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from k25serve.server.errors import ConfigError
 
 MODELS = {"K25_TARGET": "/models/target", "K25_DRAFTER": "/models/drafter"}
 K25 = [name for name in profile_names() if name.startswith("k25-")]
+
+ON_PATH = {"PATH": str(Path(sys.executable).parent)}
 
 PARSE = """
 import argparse, json, sys
@@ -57,7 +60,7 @@ def test_pins_of_the_real_deployment(parsed: dict[str, dict[str, Any]], name: st
     assert args["host"] == "127.0.0.1"
     assert args["quantization"] is None
     assert args["enable_metrics"] is True
-    assert engine_env(profile(name)) == {
+    assert engine_env(profile(name), ON_PATH) == {
         "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1",
         "NCCL_P2P_LEVEL": "SYS",
         "NCCL_PROTO": "LL,LL128,Simple",
@@ -114,7 +117,7 @@ def test_every_field_reaches_the_command() -> None:
     assert "--trust-remote-code" not in argv
     assert "--speculative-adaptive" in argv
     assert argv[-2:] == ["--log-level", "warning"]
-    assert engine_env(changed) == {"A": "b"}
+    assert engine_env(changed, ON_PATH) == {"A": "b"}
     assert engine_command(changed)[1:4] == ["-P", "-m", "k25serve.patches.launch"]
 
 
@@ -122,3 +125,8 @@ def test_every_field_reaches_the_command() -> None:
 def test_extra_args_cannot_undo_the_profile(arg: str) -> None:
     with pytest.raises(ConfigError, match="which the profile sets"):
         engine_argv(profile("cpu-tiny", f"engine.extra_args=['{arg}', '1']"))
+
+
+def test_engine_finds_the_tools_beside_its_interpreter() -> None:
+    folder = Path(sys.executable).parent
+    assert engine_env(profile("cpu-tiny"), {"PATH": "/usr/bin"}) == {"PATH": f"{folder}:/usr/bin"}

@@ -111,3 +111,13 @@ def test_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int], 
 
 def test_available_ram_is_plausible() -> None:
     assert 2**20 < preflight.available_ram() < 2**44
+
+
+def test_ngram_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    ngram = load_profile("cpu-tiny-nospec", ["speculation.algorithm=ngram", "speculation.num_draft_tokens=4"])
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    message = told(preflight.check_compiler, ngram)
+    assert "with no-such-compiler, which is not on PATH; install it (Debian: apt-get install g++)" in message
+    preflight.check_compiler(profile())
+    monkeypatch.setenv("CXX", "true")
+    preflight.check_compiler(ngram)
