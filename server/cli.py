@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from k25serve.drafters.cli import app as drafter_app
+from k25serve.drafters.gate.host import Host
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.errors import UserError
+from k25serve.server.host import boot_engine, start_record
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +23,7 @@ app = typer.Typer(
     help="Serve Kimi-K2.5 with SGLang and EAGLE-3 behind a thin OpenAI-compatible gateway. "
     "`k25serve demo` needs nothing: it serves a packaged tiny model, on the CPU where there is no GPU.",
 )
+app.add_typer(drafter_app)
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[
@@ -53,12 +57,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Versions of k25serve, SGLang, torch."),
     ] = False,
 ) -> None:
-    pass
+    context.obj = Host(boot_engine, start_record)
 
 
 @app.command()

@@ -57,7 +57,9 @@ def test_imports(path: Path) -> None:
             assert allowed, f"{name} imports {module}: only patches/ touches the engine"
         if name.startswith("server/"):
             assert not starts(module, "torch"), f"{name} imports {module}: a gateway starts without torch"
-            assert not starts(module, "k25serve.patches", "k25serve.bench"), f"{name} imports {module}"
+            assert not starts(module, "k25serve.patches"), f"{name} imports {module}"
+            allowed = name in ("server/cli.py", "server/host.py")
+            assert allowed or not starts(module, "k25serve.bench"), f"{name} imports {module}"
         if name.startswith("drafters/"):
             assert not starts(module, "k25serve.server", "k25serve.patches", "k25serve.bench"), (
                 f"{name} imports {module}"
@@ -77,21 +79,25 @@ def test_no_drawer_for_everything() -> None:
     assert [relative(path) for path in FILES if path.stem in ("utils", "common", "helpers", "misc")] == []
 
 
+# What a framework wants as a module's own object: it holds declarations, not the state of a run.
+DECLARATIONS = ("typer.Typer", "Console", "logging.getLogger", "APIRouter")
+
+
 def test_no_module_level_state() -> None:
-    """A module assigns constants only: no lower-case name at the top level."""
+    """A module assigns constants only: no lower-case name at the top level, but for declarations."""
     found = [
-        f"{relative(path)}: {target.id}"
+        f"{relative(path)}: {target.id} = {ast.unparse(value)[:60]}"
         for path in FILES
         if not relative(path).startswith("tests/")
         for node in ast.parse(path.read_text()).body
-        for target in _targets(node)
+        for target, value in _assignments(node)
         if isinstance(target, ast.Name) and target.id.islower() and not target.id.startswith("__")
+        if not (isinstance(value, ast.Call) and ast.unparse(value.func) in DECLARATIONS)
     ]
-    # Typer's application object and its console are what the command line is.
-    assert set(found) <= {"server/cli.py: app", "server/cli.py: console"}
+    assert found == []
 
 
-def _targets(node: ast.stmt) -> list[ast.expr]:
+def _assignments(node: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.Assign):
-        return node.targets
-    return [node.target] if isinstance(node, ast.AnnAssign) else []
+        return [(target, node.value) for target in node.targets]
+    return [(node.target, node.value)] if isinstance(node, ast.AnnAssign) and node.value else []

@@ -46,17 +46,19 @@ class SourceFile:
 def read_corpus(limit: int | None = None) -> list[SourceFile]:
     """Read the standard library, sorted by path.
 
-    limit: keep only so many files (for smoke runs), spread evenly over the list.
+    limit: keep only so many files (for smoke runs), spread evenly over the list, every fifteenth of them held out.
     Raises FileNotFoundError when the interpreter ships no sources.
     """
     root = Path(sysconfig.get_path("stdlib"))
     names = sorted(p.relative_to(root).as_posix() for p in root.rglob("*.py") if _wanted(p, root))
-    if limit is not None and limit < len(names):
-        names = [names[i * len(names) // limit] for i in range(limit)]
     files = [SourceFile(name, (root / name).read_text("utf-8", errors="replace")) for name in names]
     if not files:
         raise FileNotFoundError(f"no Python sources under {root}: use an interpreter that ships its standard library")
-    return files
+    if limit is None:
+        return files
+    held = _spread([f for f in files if f.held_out], limit // 15)
+    kept = _spread([f for f in files if not f.held_out], limit - len(held))
+    return sorted(held + kept, key=lambda f: f.name)
 
 
 def corpus_hash(files: list[SourceFile]) -> str:
@@ -65,6 +67,10 @@ def corpus_hash(files: list[SourceFile]) -> str:
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.text.encode() + b"\0")
     return digest.hexdigest()
+
+
+def _spread(files: list[SourceFile], count: int) -> list[SourceFile]:
+    return [files[i * len(files) // count] for i in range(count)] if count < len(files) else files
 
 
 def _wanted(path: Path, root: Path) -> bool:

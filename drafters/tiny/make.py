@@ -34,7 +34,6 @@ from k25serve.drafters.tiny.train_vision import VisionOptions, train_vision
 from k25serve.drafters.tiny.vision import VisionModel
 
 MEASURED = {"code": 12, "explain": 3, "arguments": 3, "tool": 4, "sum": 2}  # held-out chats for acceptance
-MEASURED_TOKENS = 200  # of each answer
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -44,15 +43,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "source. Writes DIR/target, DIR/drafter and DIR/held_out. The defaults want a GPU; on a CPU lower the steps.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the three folders go")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--steps", type=int, default=3400, help="optimizer steps of the target")
+    parser.add_argument(
+        "--out", type=Path, required=True, default=argparse.SUPPRESS, metavar="DIR", help="where the three folders go"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the drawn chats, the initial weights and every order")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", choices=("cuda", "cpu"), default=device, help="where to train")
+    parser.add_argument("--steps", type=int, default=2800, help="optimizer steps of the target")
     parser.add_argument("--vision-steps", type=int, default=300, help="optimizer steps of the vision tower")
-    parser.add_argument("--draft-steps", type=int, default=2000, help="optimizer steps of the drafter")
+    parser.add_argument("--draft-steps", type=int, default=900, help="optimizer steps of the drafter")
     parser.add_argument("--tokens-per-step", type=int, default=65536, help="places in a batch, padding included")
-    parser.add_argument("--regenerate", type=int, default=6000, help="chats that the target answers for the drafter")
-    parser.add_argument("--generate-batch", type=int, default=2000, help="chats answered at a time")
+    parser.add_argument("--regenerate", type=int, default=3000, help="chats that the target answers for the drafter")
+    parser.add_argument("--generate-batch", type=int, default=1500, help="chats answered at a time")
+    parser.add_argument("--answer-tokens", type=int, default=256, help="where the target's answers are cut")
     parser.add_argument("--files", type=int, help="read only so many files (smoke runs)")
     parser.add_argument("--chats", type=int, help="keep only so many code chats (smoke runs)")
     parser.add_argument("--keep-target", action="store_true", help="train only a drafter, for the target in DIR")
@@ -63,7 +66,7 @@ def main(argv: Sequence[str]) -> None:
     options = parse(argv)
     started, device = time.monotonic(), torch.device(options.device)
     target, drafter = options.out / "target", options.out / "drafter"
-    texts = prepare(target, options.seed, options.files, options.chats, options.keep_target)
+    texts = prepare(target, options.seed, options.files, options.chats, options.tokens_per_step, options.keep_target)
     print(f"[texts] {texts.statistics()} | {time.monotonic() - started:.0f} s gone", flush=True)
     record: dict[str, Any] = {
         "command": " ".join(["python -m k25serve.drafters.tiny.make", *argv]),
@@ -130,7 +133,7 @@ def make_drafter(texts: Texts, options: argparse.Namespace, device: torch.device
     export_drafter(drafter, options.out / "drafter")
     chats = pick(texts.held_chats, MEASURED)
     write_held_out(chats, options.out / "held_out" / "chats.json")
-    accepted = measure(options.out, texts.encoder, chats, device)
+    accepted = measure(options.out, texts.encoder, chats, options.answer_tokens, device)
     print(f"[drafter] held-out {held}, accept_length {accepted.accept_length:.3f} {accepted.histogram}", flush=True)
     return {
         "parameters": sum(p.numel() for p in drafter.parameters()),
@@ -146,14 +149,14 @@ def answer_chats(texts: Texts, options: argparse.Namespace, device: torch.device
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     model = use_dense_experts(load_text_model(dtype, options.out / "target")).to(device)
     chats = texts.chats[: options.regenerate]
-    return regenerate(model, texts.encoder, chats, options.generate_batch, options.seed)
+    return regenerate(model, texts.encoder, chats, options.generate_batch, options.answer_tokens, options.seed)
 
 
-def measure(out: Path, encoder: Encoder, chats: Sequence[Chat], device: torch.device) -> Acceptance:
+def measure(out: Path, encoder: Encoder, chats: Sequence[Chat], answer_tokens: int, device: torch.device) -> Acceptance:
     """Greedy acceptance of the written pair, in fp32, over the chats' prompts."""
     model, drafter = frozen_target(out / "target", device), load_drafter(out / "drafter").to(device)
     prompts = [encoder.prompt_ids(chat) for chat in chats]
-    answers = answer_all(model, prompts, (encoder.end, encoder.eos), encoder.pad, MEASURED_TOKENS)
+    answers = answer_all(model, prompts, (encoder.end, encoder.eos), encoder.pad, answer_tokens)
     return merge([simulate(drafter, model, p, a) for p, a in zip(prompts, answers, strict=True)])
 
 

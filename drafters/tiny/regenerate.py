@@ -11,7 +11,6 @@ from k25serve.drafters.tiny.dataset import LENGTHS, Dataset, Encoder
 from k25serve.drafters.tiny.progress import Progress
 
 LONGEST_PROMPT = 384
-NEW_TOKENS = 256
 TEMPERATURE = 0.8
 
 
@@ -20,11 +19,12 @@ def regenerate(
     encoder: Encoder,
     chats: Sequence[Chat],
     batch_size: int,
+    answer_tokens: int,
     seed: int,
 ) -> Dataset:
     """Let the target answer each chat's prompt; half of the batches greedily, half sampled at TEMPERATURE.
 
-    An answer that does not end within NEW_TOKENS is kept as far as it goes. Only what the target wrote counts in the
+    An answer that does not end within `answer_tokens` is kept as it is. Only what the target wrote counts in the
     loss. Prompts above LONGEST_PROMPT tokens are left out.
     """
     prompts = sorted((encoder.prompt_ids(chat) for chat in chats), key=len)
@@ -34,7 +34,7 @@ def regenerate(
     data, progress = Dataset(encoder.pad), Progress("regenerate", len(groups))
     for done, group in enumerate(groups, 1):
         temperature = TEMPERATURE if done % 2 == 0 else 0.0
-        answers = answer_all(model, group, (encoder.end, encoder.eos), encoder.pad, NEW_TOKENS, temperature)
+        answers = answer_all(model, group, (encoder.end, encoder.eos), encoder.pad, answer_tokens, temperature)
         for prompt, answer in zip(group, answers, strict=True):
             length = next(n for n in LENGTHS if len(prompt) + len(answer) <= n)
             data.add(prompt + answer, [False] * len(prompt) + [True] * len(answer), length)

@@ -1,5 +1,6 @@
 """The target's shape and its torch module: transformers' DeepseekV3ForCausalLM, Kimi-K2.5's layout in small."""
 
+from copy import deepcopy
 from types import MethodType
 from typing import Any
 
@@ -62,7 +63,8 @@ TEXT_CONFIG: dict[str, Any] = {
 
 def build_target() -> DeepseekV3ForCausalLM:
     """A freshly initialised target in fp32 on the CPU, from torch's current seed."""
-    model = DeepseekV3ForCausalLM(DeepseekV3Config(**TEXT_CONFIG))
+    config = DeepseekV3Config(**deepcopy(TEXT_CONFIG))  # it writes into the rope dict that it is given
+    model = DeepseekV3ForCausalLM(config)
     return use_dense_experts(model)
 
 

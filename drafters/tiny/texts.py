@@ -45,10 +45,13 @@ class Texts:
         }
 
 
-def prepare(folder: Path, seed: int, files: int | None, chats: int | None, trained: bool) -> Texts:
+def prepare(
+    folder: Path, seed: int, files: int | None, chats: int | None, tokens_per_step: int, trained: bool
+) -> Texts:
     """Read the corpus, draw the chats, train the tokenizer into `folder` (or load it there when `trained`), encode.
 
-    files, chats: keep only so many files and code chats, for smoke runs.
+    files, chats: keep only so many files and code chats, for smoke runs. Windows of LONG tokens are cut only where a
+    step has room for one.
     """
     corpus = read_corpus(files)
     train, held = [f for f in corpus if not f.held_out], [f for f in corpus if f.held_out]
@@ -60,7 +63,8 @@ def prepare(folder: Path, seed: int, files: int | None, chats: int | None, train
     fast = load_tokenizer(folder)
     encoder = Encoder(fast)
     raw = encoder.raw(train, LENGTHS[-1], seed)
-    raw.extend(encoder.raw(train[:: round(1 / LONG_SHARE)], LONG, seed))
+    if tokens_per_step >= LONG:
+        raw.extend(encoder.raw(train[:: round(1 / LONG_SHARE)], LONG, seed))
     return Texts(
         corpus_sha256=corpus_hash(corpus),
         chats=drawn,

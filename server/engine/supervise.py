@@ -10,6 +10,7 @@ from rich.console import Console
 from k25serve.server.config import Profile
 from k25serve.server.engine.argv import engine_command, engine_env
 from k25serve.server.engine.capacity import read_capacity
+from k25serve.server.engine.drafter import check_profile_drafter
 from k25serve.server.engine.preflight import preflight
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url, wait_ready
@@ -26,6 +27,8 @@ def log_path(profile: Profile) -> Path:
 async def running_engine(profile: Profile, console: Console) -> AsyncIterator[EngineProcess]:
     """Check and start the engine; on the way out, stop it. It is not ready yet inside: see `announce_ready`."""
     preflight(profile)
+    if told := check_profile_drafter(profile):
+        console.print(told, markup=False, highlight=False)
     log = log_path(profile)
     engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, profile.engine.stop_timeout_s)
     console.print(f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False)

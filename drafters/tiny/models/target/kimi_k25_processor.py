@@ -12,10 +12,6 @@ from transformers.processing_utils import ProcessorMixin
 class KimiK25Processor(ProcessorMixin):  # type: ignore[misc]
     """Call it with texts whose media placeholders are already repeated once a media token, and the media in order."""
 
-    attributes = ["image_processor", "tokenizer"]  # noqa: RUF012
-    image_processor_class = "AutoImageProcessor"
-    tokenizer_class = "AutoTokenizer"
-
     def __init__(
         self, image_processor: Any = None, tokenizer: Any = None, chat_template: Any = None, **kwargs: Any
     ) -> None:

@@ -1,0 +1,26 @@
+"""Rule `context-length`: the drafter's positions reach as far as what is served."""
+
+from k25serve.drafters.check.facts import Facts, derived_context
+from k25serve.drafters.check.report import Judgement, passed, refused, warned
+
+
+def judge_context_length(facts: Facts) -> Judgement:
+    """SGLang stops at start where the drafter's derived context is shorter (configs/model_config.py 0.5.23)."""
+    own, served, target = derived_context(facts.config), facts.context_length, derived_context(facts.target.text_config)
+    if served > target:
+        return refused(
+            f"context length {served} is more than the target's {target}", f"pass --context-length {target} or less"
+        )
+    if own < served:
+        return refused(
+            f"the drafter reaches {own} positions, {served} are to be served: SGLang stops at start",
+            f"k25serve drafter adapt kimi_k2 --context-length {served}, or serve with --context-length {own}",
+        )
+    trained = facts.trained.get("max_position_embeddings")
+    if isinstance(trained, int) and trained < served:
+        return warned(
+            f"the drafter reaches {own} positions by its adapter, but was trained to {trained}: "
+            "acceptance is unknown beyond",
+            f"measure it at length, or serve with --speculative-draft-window-size or --context-length {trained}",
+        )
+    return passed(f"the drafter reaches {own}, {served} are to be served")

@@ -1,0 +1,296 @@
+"""`k25serve drafter ...`: argv -> call. Heavy imports wait inside the commands."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from k25serve.drafters.checkpoint.errors import AdaptError, DrafterError, GateError
+
+CODES = "Exit codes: 0 pass, 1 refuse, 3 warn; 2 a mistake in the command or a folder that cannot be read."
+USAGE_CODE = 2
+
+app = typer.Typer(
+    name="drafter",
+    no_args_is_help=True,
+    help="Draft models: does one fit, make it fit, which there are, does it work. " + CODES,
+)
+
+
+AuxConvention = Literal["auto", "input", "output"]
+Adapters = Literal["kimi_k2", "speculators", "specforge", "eagle", "vllm"]
+Targets = Literal["K2", "K2-Thinking", "K2.5", "K2.6"]
+
+Drafter = Annotated[Path, typer.Option("--drafter", metavar="FOLDER", help="The draft model's folder.")]
+TargetFolder = Annotated[
+    Path, typer.Option("--target", metavar="FOLDER", help="The target's folder; only headers are read.")
+]
+ContextLength = Annotated[
+    int | None, typer.Option(min=1, help="What will be served; all that the target can, if not given.")
+]
+Convention = Annotated[
+    AuxConvention,
+    typer.Option(help="What the trainer's aux layer ids mean: the layer that a state enters, or that it leaves."),
+]
+DefaultAux = Annotated[
+    bool, typer.Option("--accept-default-aux", help="Take [2, L//2, L-3] where config.json names none.")
+]
+EntryName = Annotated[str | None, typer.Option("--entry", metavar="REPO", help="The registry's entry that this is.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the result there, as JSON.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Of each answer.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Requests at a time.")]
+
+
+@app.command(epilog=CODES)
+def check(
+    drafter: Drafter,
+    target: TargetFolder,
+    context_length: ContextLength = None,
+    draft_quantization: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="What the launch states for the drafter; unquant is what k25serve states, inherit: nothing is stated.",
+        ),
+    ] = "unquant",
+    aux_convention: Convention = "auto",
+    accept_default_aux: DefaultAux = False,
+    entry: EntryName = None,
+    tp: Annotated[int, typer.Option(min=1, help="Ranks, for the estimate of memory and time.")] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a drafter fits its target, rule by rule, from config files and headers."""
+    from k25serve.drafters.check import Options, check_drafter
+
+    with _one_line_errors():
+        options = Options(
+            draft_quantization=None if draft_quantization == "inherit" else draft_quantization,
+            aux_convention=aux_convention,
+            accept_default_aux=accept_default_aux,
+            entry=_entry(entry),
+            tp=tp,
+        )
+        report = check_drafter(drafter, target, context_length, options)
+        _show_report(report, as_json)
+    raise typer.Exit(report.exit_code)
+
+
+@app.command(epilog=CODES)
+def adapt(
+    adapter: Annotated[Adapters, typer.Argument(help="Which format it comes from; vllm: from SGLang's to vLLM's.")],
+    drafter: Drafter,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="A new folder.")],
+    target: Annotated[Path | None, typer.Option("--target", metavar="FOLDER", help="The target's folder.")] = None,
+    context_length: ContextLength = None,
+    aux_layers: Annotated[str | None, typer.Option(metavar="2,30,58", help="The trainer's aux layer ids.")] = None,
+    aux_convention: Convention = "auto",
+    accept_default_aux: DefaultAux = False,
+    d2t_form: Annotated[
+        Literal["offset", "absolute"] | None, typer.Option(help="The form of d2t, where the file leaves it open.")
+    ] = None,
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|rank", help="Token counts (JSON) by which special tokens take the rarest ids' places."
+        ),
+    ] = None,
+    keep_vocabulary: Annotated[
+        bool, typer.Option("--keep-vocabulary", help="Leave missing special tokens out of the draft vocabulary.")
+    ] = False,
+    lend_lm_head: Annotated[bool, typer.Option("--lend-lm-head", help="A missing head becomes the target's.")] = False,
+    dtype: Annotated[Literal["bf16", "f16", "f32"] | None, typer.Option(help="Cast the weights.")] = None,
+    layout: Annotated[
+        Literal["midlayer", "layers", "model-layers"], typer.Option(help="Names to write; of the eagle adapter only.")
+    ] = "midlayer",
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite a drafter for SGLang (or vLLM) into a new folder, say what was done, and check the result."""
+    from k25serve.drafters.adapters import AdaptOptions
+    from k25serve.drafters.adapters import adapt as run
+
+    with _one_line_errors():
+        options = AdaptOptions(
+            context_length=context_length,
+            aux_layers=_layers(aux_layers),
+            aux_convention=aux_convention,
+            accept_default_aux=accept_default_aux,
+            d2t_form=d2t_form,
+            counts=counts,
+            keep_vocabulary=keep_vocabulary,
+            lend_lm_head=lend_lm_head,
+            dtype=dtype,
+            layout=layout,
+        )
+        adapted = run(adapter, drafter, out, target, options)
+        for change in adapted.changes:
+            typer.echo(f"- {change}", err=as_json)
+        typer.echo(f"written: {adapted.folder}", err=as_json)
+        if target is None or adapter == "vllm":
+            return
+        from k25serve.drafters.check import check_drafter
+
+        report = check_drafter(out, target, context_length)
+        _show_report(report, as_json)
+    raise typer.Exit(report.exit_code)
+
+
+@app.command("list")
+def list_drafters(
+    target: Annotated[Targets | None, typer.Option("--for", help="One target's drafters only.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The public drafters, for each target in the order in which to try them: native ones first."""
+    from k25serve.drafters.registry import load_registry
+
+    with _one_line_errors():
+        registry = load_registry()
+        targets = tuple(registry.first) if target is None else (target,)
+        if as_json:
+            ranked = {
+                name: [e.model_dump(mode="json", by_alias=True) for e in registry.ranked(name)] for name in targets
+            }
+            return typer.echo(json.dumps(ranked, indent=2))
+        from k25serve.drafters.registry.tables import list_table
+
+        _print(list_table(registry, targets))
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(metavar="REPO")], as_json: AsJson = False) -> None:
+    """All that is known of one public drafter: layers, acceptance, flags, traps, how to get it."""
+    from k25serve.drafters.registry import load_registry
+
+    with _one_line_errors():
+        registry = load_registry()
+        entry = registry.get(name)
+        if as_json:
+            return typer.echo(json.dumps(entry.model_dump(mode="json", by_alias=True), indent=2))
+        from k25serve.drafters.registry.tables import entry_text
+
+        _print(entry_text(registry, entry))
+
+
+@app.command(epilog=CODES)
+def gate(
+    url: Annotated[str, typer.Option(metavar="URL", help="A running engine, SGLang or vLLM.")],
+    model: Annotated[str | None, typer.Option(help="The served model; the first that it lists, if not given.")] = None,
+    entry: EntryName = None,
+    accept_floor: Annotated[float, typer.Option(min=1.0, help="Least accept length overall.")] = 1.3,
+    policy: Annotated[Literal["warn", "refuse"], typer.Option(help="What falling below the floor is.")] = "warn",
+    max_tokens: MaxTokens = 256,
+    concurrency: Concurrency = 4,
+    out: OutFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send fifty packaged prompts through a running engine and judge what is accepted, overall and by class."""
+    from k25serve.drafters.gate import GateSettings, gate_table, run_gate, write_json
+
+    with _one_line_errors():
+        known = _entry(entry)
+        settings = GateSettings(
+            accept_floor=accept_floor,
+            policy=policy,
+            expected=known.expected() if known else {},
+            max_tokens=max_tokens,
+            concurrency=concurrency,
+        )
+        result = asyncio.run(run_gate(url, settings, model))
+        if out is not None:
+            write_json(result.as_json(), out)
+        _show(result.as_json(), as_json, lambda: gate_table(result))
+    raise typer.Exit(result.exit_code)
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    arms: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=URL|PROFILE...", help="Engines that run already, or profiles to start in turn."),
+    ],
+    baseline: Annotated[
+        str | None, typer.Option(help="The arm to compare with; that without speculation, if not given.")
+    ] = None,
+    max_tokens: MaxTokens = 256,
+    concurrency: Concurrency = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Also write a result file with its provenance there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The same prompts through several engines in turn: tokens a second, acceptance, which is fastest."""
+    from k25serve.drafters.gate import GateSettings, comparison_table
+    from k25serve.drafters.gate import compare as run
+    from k25serve.drafters.gate.host import Host
+
+    host: Host = context.obj
+    finish = host.start_record("drafter-compare")
+    with _one_line_errors():
+        settings = replace(GateSettings(), max_tokens=max_tokens, concurrency=concurrency)
+        comparison = asyncio.run(run([_arm(text) for text in arms], settings, host.boot, baseline))
+        if out is not None:
+            typer.echo(f"result file: {finish(comparison.as_json(), out)}", err=True)
+        _show(comparison.as_json(), as_json, lambda: comparison_table(comparison))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """A mistake that the user can mend is one line on stderr and exit code 2."""
+    try:
+        yield
+    except DrafterError as error:
+        typer.secho(f"k25serve: error: {error}", err=True, fg="red")
+        raise typer.Exit(USAGE_CODE) from None
+    except OSError as error:
+        typer.secho(f"k25serve: error: {error.filename}: {error.strerror}; correct the path", err=True, fg="red")
+        raise typer.Exit(USAGE_CODE) from None
+
+
+def _entry(name: str | None) -> Any:
+    if name is None:
+        return None
+    from k25serve.drafters.registry import load_registry
+
+    return load_registry().get(name)
+
+
+def _layers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise AdaptError(f"--aux-layers {text}: not numbers between commas; give them like 2,30,58") from None
+
+
+def _arm(text: str) -> Any:
+    from k25serve.drafters.gate import Arm
+
+    name, found, source = text.partition("=")
+    if not (name and found and source):
+        raise GateError(f"arm {text!r}: give it like none=http://127.0.0.1:30000 or eagle3=cpu-tiny")
+    return Arm(name, url=source) if source.startswith(("http://", "https://")) else Arm(name, profile=source)
+
+
+def _show_report(report: Any, as_json: bool) -> None:
+    from k25serve.drafters.check import report_table
+
+    _show(report.as_json(), as_json, lambda: report_table(report))
+
+
+def _show(value: dict[str, Any], as_json: bool, table: Any) -> None:
+    if as_json:
+        return typer.echo(json.dumps(value, indent=2))
+    _print(table())
+
+
+def _print(renderable: Any) -> None:
+    from rich.console import Console
+
+    Console().print(renderable)
