@@ -6,6 +6,8 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
 from rich.console import Console
 
 from k25serve.server.config import Profile
@@ -13,11 +15,19 @@ from k25serve.server.engine.preflight import check_port
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url
 from k25serve.server.engine.supervise import announce_ready, running_engine
-from k25serve.server.errors import EngineFailed
+from k25serve.server.errors import ConfigError, EngineFailed
+from k25serve.server.gate import AcceptanceGate
 from k25serve.server.gateway.app import create_app
+from k25serve.server.gateway.arms.settings import ArmSettings
+from k25serve.server.gateway.auth.exposure import check_exposure
+from k25serve.server.gateway.drain import Drain
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.run import serve as run_gateway
 from k25serve.server.gateway.settings import GatewaySettings
+from k25serve.server.gateway.workers.supervise import run_workers
+
+# How the gateway is run, not what it does.
+_NOT_SETTINGS = {"host", "port", "allow_unauthenticated", "drain_s", "drain_notice_s"}
 
 
 async def serve(profile: Profile, console: Console, on_ready: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -27,15 +37,20 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
     Raises EngineFailed when the engine ends by itself.
     """
     check_port("gateway.port", profile.gateway.host, profile.gateway.port)
-    readiness = Readiness()
+    readiness, registry = Readiness(), CollectorRegistry()
+    gate = AcceptanceGate(profile, console, registry)
 
     async def follow(engine: EngineProcess) -> bool:
         await announce_ready(engine, profile, console)
+        if gate.holds_readiness:
+            await gate.run()
         readiness.set_ready()
         console.print(f"gateway: {gateway_url(profile)}/v1  metrics: {gateway_url(profile)}/metrics", highlight=False)
+        if not gate.holds_readiness:
+            await gate.run()
         return await on_ready() if on_ready is not None else True
 
-    async with running_engine(profile, console) as engine, _gateway(profile, readiness) as gateway:
+    async with running_engine(profile, console) as engine, _gateway(profile, readiness, registry) as gateway:
         try:
             await _until_stopped(follow(engine), _raise_when_ended(engine), gateway)
         finally:
@@ -45,9 +60,12 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
 async def serve_engine(profile: Profile, console: Console) -> None:
     """Run the engine alone. Raises EngineFailed when it ends by itself."""
 
+    gate = AcceptanceGate(profile, console)
+
     async def follow(engine: EngineProcess) -> bool:
         await announce_ready(engine, profile, console)
         console.print(f"engine: {engine_url(profile)}/v1", highlight=False)
+        await gate.run()
         return True
 
     async with running_engine(profile, console) as engine:
@@ -61,7 +79,7 @@ async def serve_gateway(profile: Profile, console: Console) -> None:
         f"gateway: {gateway_url(profile)}/v1 before {engine_url(profile)}  metrics: {gateway_url(profile)}/metrics",
         highlight=False,
     )
-    async with _gateway(profile, None) as gateway:
+    async with _gateway(profile, None, CollectorRegistry()) as gateway:
         await _until_stopped(_true(), gateway)
 
 
@@ -74,18 +92,43 @@ def gateway_url(profile: Profile) -> str:
 
 def gateway_settings(profile: Profile) -> GatewaySettings:
     """What the gateway takes from a profile."""
-    return GatewaySettings(
-        upstream=engine_url(profile),
-        served_model_name=profile.served_model_name,
-        context_length=profile.context_length,
-        **profile.gateway.model_dump(exclude={"host", "port"}, exclude_none=True),
-    )
+    given = profile.gateway.model_dump(exclude=_NOT_SETTINGS, exclude_none=True)
+    # The engine that this profile describes comes first: it is the one whose start is followed from here.
+    given_arms = sorted(given.pop("arms"), key=lambda arm: "url" in arm)
+    arms = ({"url": engine_url(profile)} | arm for arm in given_arms or [{"name": "sglang"}])
+    try:
+        return GatewaySettings(
+            arms=tuple(ArmSettings(**arm) for arm in arms),
+            served_model_name=profile.served_model_name,
+            context_length=profile.context_length,
+            **given,
+        )
+    except ValidationError as error:
+        details = "; ".join(f"gateway.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigError(f"{details}. Mend the profile.") from error
 
 
 @contextlib.asynccontextmanager
-async def _gateway(profile: Profile, readiness: Readiness | None) -> AsyncIterator["asyncio.Task[None]"]:
-    app = create_app(gateway_settings(profile), readiness)
-    task = asyncio.create_task(run_gateway(app, profile.gateway.host, profile.gateway.port))
+async def _gateway(
+    profile: Profile, readiness: Readiness | None, registry: CollectorRegistry
+) -> AsyncIterator["asyncio.Task[None]"]:
+    gateway, settings = profile.gateway, gateway_settings(profile)
+    check_exposure(gateway.host, settings.keys_file, allow_unauthenticated=gateway.allow_unauthenticated)
+    if readiness is not None and settings.every_arm[0].url != engine_url(profile):
+        raise ConfigError("gateway.arms: every arm has a url, so the engine started here would get no request")
+    if settings.workers > 1:
+        running = run_workers(settings, gateway.host, gateway.port, drain_s=gateway.drain_s)
+    else:
+        drain = Drain()
+        running = run_gateway(
+            create_app(settings, readiness, registry=registry, drain=drain),
+            gateway.host,
+            gateway.port,
+            drain=drain,
+            drain_s=gateway.drain_s,
+            notice_s=gateway.drain_notice_s,
+        )
+    task = asyncio.create_task(running)
     try:
         yield task
     finally:

@@ -1,1 +1,1 @@
-"""A simulated engine: SGLang's HTTP dialect with set timing and faults on demand."""
+"""A simulated engine: SGLang's and vLLM's HTTP dialects with set timing and faults on demand."""

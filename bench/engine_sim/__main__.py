@@ -15,6 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m k25serve.bench.engine_sim", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--dialect", choices=("sglang", "vllm"), default=defaults.dialect)
     parser.add_argument("--served-model-name", default=defaults.served_model_name)
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--num-draft-tokens", type=int, default=defaults.num_draft_tokens)

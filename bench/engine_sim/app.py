@@ -10,24 +10,28 @@ import orjson
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
+from k25serve.bench.engine_sim import sglang, vllm
 from k25serve.bench.engine_sim.draw import Answer, draw_answer
 from k25serve.bench.engine_sim.faults import HangUp, Stall, stream_actions
 from k25serve.bench.engine_sim.record import Call, Cancellation, Record
 from k25serve.bench.engine_sim.server import hang_up
 from k25serve.bench.engine_sim.settings import SimOptions, SimSettings
-from k25serve.bench.engine_sim.sglang import Asked, error_body, stream_frames, whole_answer
+from k25serve.bench.engine_sim.sglang import Asked, error_body
 
 Phase = Literal["silent", "loading", "ready"]
 
 _GENERATION = ("/v1/chat/completions", "/v1/completions")
-_HEALTH = ("/health", "/health_generate", "/ready")
+_HEALTH = {"sglang": ("/health", "/health_generate", "/ready"), "vllm": ("/health",)}
+_DIALECTS = {"sglang": sglang, "vllm": vllm}
 _DEFAULT_MAX_TOKENS = 16
+# SGLang 0.5.23, tokenizer_manager.py, _validate_one_request.
+_TOO_LONG = "The input (9000 tokens) is longer than the model's context length (4096 tokens)."
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream; charset=utf-8"
 
 
 class SimEngine:
-    """Answers as SGLang would, in drawn times, and keeps a record.
+    """Answers as SGLang or vLLM would, in drawn times, and keeps a record.
 
     `phase` is set by whoever runs it: "silent" accepts connections and answers nothing, "loading" answers 503.
     """
@@ -44,15 +48,15 @@ class SimEngine:
         path = scope["path"]
         if self.phase == "silent":
             await _until_gone(asyncio.Event().wait(), receive)
-        elif path in _HEALTH:
+        elif path in _HEALTH[self.settings.dialect]:
             await _send(send, 200 if self.phase == "ready" else 503, b"")
         elif path == "/metrics":
-            await _send(send, 200, self.record.metrics(), b"text/plain; version=0.0.4")
+            await _send(send, 200, self.record.metrics(self.settings.dialect), b"text/plain; version=0.0.4")
         elif path == "/v1/models":
             await _send_json(send, 200, self._models())
         elif self.phase == "loading":
             await _send_json(send, 503, error_body("The engine is loading.", "503", 503))
-        elif path == "/abort_request" and scope["method"] == "POST":
+        elif path == "/abort_request" and scope["method"] == "POST" and self.settings.dialect == "sglang":
             self.record.aborts.append(orjson.loads(raw))
             await _send(send, 200, b"")
         elif path in _GENERATION and scope["method"] == "POST":
@@ -81,7 +85,14 @@ class SimEngine:
 
     def _models(self) -> dict[str, Any]:
         name = self.settings.served_model_name
-        card = {"id": name, "object": "model", "created": 0, "owned_by": "sglang", "root": name, "parent": None}
+        card = {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": self.settings.dialect,
+            "root": name,
+            "parent": None,
+        }
         return {"object": "list", "data": [card | {"max_model_len": self.settings.context_length}]}
 
 
@@ -94,6 +105,8 @@ class _Request:
         self._options = options
         self._send = send
         self._stream = bool(body.get("stream"))
+        self._dialect = engine.settings.dialect
+        self._words = _DIALECTS[self._dialect]
         self.asked = _asked(body, scope["path"], engine.settings)
         self.writes = 0
         prompt_tokens = options.prompt_tokens or len(orjson.dumps(body.get("messages") or body.get("prompt"))) // 4 + 1
@@ -105,9 +118,11 @@ class _Request:
     async def answer(self) -> None:
         fault = self._options.fault
         if fault == "queue_full":
-            await _send_json(self._send, 503, error_body("The request queue is full.", "SERVICE_UNAVAILABLE", 503))
+            await self._refuse(503, "The request queue is full.", "SERVICE_UNAVAILABLE")
         elif fault == "bad_request":
-            await _send_json(self._send, 400, error_body("The input is longer than it may be.", "BadRequestError", 400))
+            await self._refuse(400, "The input is refused.", "BadRequestError")
+        elif fault == "too_long":
+            await self._refuse(400, _TOO_LONG, "BadRequestError")
         elif fault == "plain_500":
             await _send(self._send, 500, b"Internal Server Error", b"text/plain; charset=utf-8")
         elif fault == "die_before_headers":
@@ -118,10 +133,15 @@ class _Request:
         else:
             await self._answer_whole()
 
+    async def _refuse(self, status: int, message: str, kind: str) -> None:
+        await _send_json(self._send, status, self._words.error_body(message, kind, status))
+
     async def _answer_whole(self) -> None:
         await asyncio.sleep(sum(step.seconds for step in self._answer.steps))
-        raw = whole_answer(self.asked, self._answer, self._options)
-        if self._options.fault is not None:
+        raw = self._words.whole_answer(self.asked, self._answer, self._options)
+        if self._options.whole is not None:
+            raw = self._options.whole.encode()
+        if self._options.fault not in (None, "abort"):
             # Every fault that cuts a stream cuts a whole answer in half.
             await _start(self._send, 200, _JSON, len(raw))
             await self._write(raw[: len(raw) // 2])
@@ -133,9 +153,14 @@ class _Request:
         await _send(self._send, 200, raw)
 
     async def _answer_stream(self) -> None:
-        """SGLang sends no header before the first frame is there."""
-        frames = stream_frames(self.asked, self._answer, self._options)
-        started = False
+        """SGLang sends no header before the first frame is there; vLLM sends them at once."""
+        frames = self._words.stream_frames(self.asked, self._answer, self._options)
+        if self._options.frames is not None:
+            pause_s = self._options.step_s or 0.0
+            frames = (sglang.Frame(data.encode(), pause_s) for data in self._options.frames)
+        started = self._dialect == "vllm"
+        if started:
+            await _start(self._send, 200, _EVENTS)
         for action in stream_actions(frames, self._options):
             if isinstance(action, HangUp):
                 hang_up(self._scope)
@@ -170,7 +195,7 @@ class _Request:
 def _asked(body: dict[str, Any], path: str, settings: SimSettings) -> Asked:
     stream_options = body.get("stream_options") or {}
     return Asked(
-        rid=body.get("rid") or f"{random.getrandbits(128):032x}",
+        rid=body.get("rid") or body.get("request_id") or f"{random.getrandbits(128):032x}",
         model=body.get("model") or settings.served_model_name,
         chat=path == "/v1/chat/completions",
         n=body.get("n") or 1,

@@ -43,8 +43,17 @@ class Record:
     generation_tokens: int = 0
     verify_steps: int = 0
 
-    def metrics(self) -> bytes:
-        """The few of SGLang's metrics that a gateway or a dashboard reads."""
+    def metrics(self, dialect: Literal["sglang", "vllm"] = "sglang") -> bytes:
+        """The few of an engine's metrics that a gateway or a dashboard reads."""
+        if dialect == "vllm":
+            rows = (
+                ("num_requests_running", "gauge", self.running),
+                ("num_requests_waiting", "gauge", 0),
+                ("prompt_tokens_total", "counter", self.prompt_tokens),
+                ("generation_tokens_total", "counter", self.generation_tokens),
+                ("spec_decode_num_drafts_total", "counter", self.verify_steps),
+            )
+            return _exposition("vllm", rows)
         rows = (
             ("num_running_reqs", "gauge", self.running),
             ("num_queue_reqs", "gauge", 0),
@@ -52,4 +61,8 @@ class Record:
             ("generation_tokens_total", "counter", self.generation_tokens),
             ("spec_verify_calls_total", "counter", self.verify_steps),
         )
-        return "".join(f"# TYPE sglang:{name} {kind}\nsglang:{name} {value}\n" for name, kind, value in rows).encode()
+        return _exposition("sglang", rows)
+
+
+def _exposition(prefix: str, rows: tuple[tuple[str, str, int], ...]) -> bytes:
+    return "".join(f"# TYPE {prefix}:{name} {kind}\n{prefix}:{name} {value}\n" for name, kind, value in rows).encode()

@@ -10,6 +10,8 @@ Fault = Literal[
     "queue_full",  # 503 in SGLang's words, without Retry-After
     "plain_500",  # 500 with a body that isn't JSON
     "bad_request",  # 400 in SGLang's words
+    "too_long",  # 400 in SGLang's words for a prompt that doesn't fit the context
+    "abort",  # everything, but the finish reason is abort
     "die_before_headers",  # hangs up instead of answering
     "die_mid_frame",  # hangs up inside the frame that follows `fault_after`
     "die_between_frames",  # hangs up after `fault_after` frames
@@ -56,6 +58,10 @@ class SimOptions(BaseModel):
     """The whole stream in one write."""
     crlf: bool = False
     """Lines end in a carriage return and a line feed."""
+    frames: tuple[str, ...] | None = None
+    """The data of every event of a stream, word for word, [DONE] included if it is wanted: other engines' shapes."""
+    whole: str | None = None
+    """The body of a whole answer, word for word."""
     fault: Fault | None = None
     fault_after: NonNegativeInt = 0
     """Frames that go out before the fault; beyond the last one, `die_between_frames` and `stall` follow [DONE]."""
@@ -66,6 +72,7 @@ class SimSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    dialect: Literal["sglang", "vllm"] = "sglang"
     served_model_name: str = "sim"
     context_length: PositiveInt = 262_144
     seed: int = 0

@@ -90,7 +90,7 @@ def _chat_frames(asked: Asked, answer: Answer, options: SimOptions) -> Iterator[
     for index in range(asked.n):
         yield from _tool_call_frames(asked, options, index)
     for index in range(asked.n):
-        choice = _chat_choice(index, {"reasoning_content": None}, _finish_reason(answer, options))
+        choice = _chat_choice(index, {"reasoning_content": None}, finish_reason(answer, options))
         yield _frame(_chunk(asked, [choice]))
 
 
@@ -134,12 +134,12 @@ def _chunk(asked: Asked, choices: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _chat_choice(index: int, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+def _chat_choice(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
     return {
         "index": index,
         "delta": delta,
         "logprobs": None,
-        "finish_reason": finish_reason,
+        "finish_reason": reason,
         "matched_stop": None,
     }
 
@@ -165,14 +165,17 @@ def _whole_choice(asked: Asked, answer: Answer, options: SimOptions, index: int)
                 for number, call in enumerate(options.tool_calls)
             ]
         choice["message"] = message
-        finish_reason = _finish_reason(answer, options)
+        reason = finish_reason(answer, options)
     else:
         choice["text"] = text
-        finish_reason = answer.finish_reason
-    return choice | {"logprobs": None, "finish_reason": finish_reason, "matched_stop": None}
+        reason = answer.finish_reason
+    return choice | {"logprobs": None, "finish_reason": reason, "matched_stop": None}
 
 
-def _finish_reason(answer: Answer, options: SimOptions) -> str:
+def finish_reason(answer: Answer, options: SimOptions) -> str:
+    """How a chat's choice ends."""
+    if options.fault == "abort":
+        return "abort"
     return "tool_calls" if options.tool_calls and answer.finish_reason == "stop" else answer.finish_reason
 
 

@@ -1,10 +1,13 @@
 """What a deployment is: one frozen object, made once and passed down."""
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from k25serve.server.config.versions import SUPPORTED_SGLANG
+from k25serve.server.gateway.arms.settings import ArmOptions
+from k25serve.server.gateway.settings import BreakerSettings, Modality, ThinkingSettings
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1)]
@@ -92,23 +95,61 @@ class Speculation(Section):
         return self
 
 
-class Gateway(Section):
-    """Where clients connect, and how long the gateway waits for the engine; unset limits are the gateway's own.
+class GatewayArm(ArmOptions):
+    """An upstream of the gateway; without a `url` it is the profile's own engine."""
 
-    `model_aliases` are further names for the one model.
+    url: str | None = None
+
+
+class Gateway(Section):
+    """Where clients connect, and what the gateway does; what is unset here is as GatewaySettings has it.
+
+    `drain_notice_s`: how long /ready says 503 before the socket closes. `drain_s`: how long running requests may then
+    take. `allow_unauthenticated`: binding beyond loopback without keys is meant.
     """
 
     host: str = "127.0.0.1"
     port: Port = 8000
+    workers: Positive = 1
+    drain_s: Positive = 30
+    drain_notice_s: Annotated[float, Field(ge=0)] = 0
+    allow_unauthenticated: bool = False
+    keys_file: Path | None = None
+    key_max_concurrency: Positive | None = None
+    arms: tuple[GatewayArm, ...] = ()
     model_aliases: tuple[str, ...] = ()
+    modalities: tuple[Modality, ...] | None = None
+    reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
+    thinking: ThinkingSettings = ThinkingSettings()
+    cors_origins: tuple[str, ...] = ()
+    remote_media_hosts: tuple[str, ...] = ()
+    max_image_bytes: Positive | None = None
+    max_body_bytes: Positive | None = None
+    allowed_engine_fields: tuple[str, ...] = ()
+    sticky_header: str | None = None
+    sticky_salt: str | None = None
+    breaker: BreakerSettings = BreakerSettings()
+    retry_after_s: Positive | None = None
     connect_timeout_s: Seconds | None = None
+    queue_timeout_s: Seconds | None = None
     first_token_timeout_s: Seconds | None = None
     idle_timeout_s: Seconds | None = None
     answer_timeout_s: Seconds | None = None
 
 
+class Gate(Section):
+    """The acceptance gate at start: what a drafter must reach on the packaged prompts, and what else happens.
+
+    `entry`: the drafter's entry in the registry, whose published acceptance is expected. `off` asks nothing.
+    """
+
+    policy: Literal["warn", "refuse", "off"] = "warn"
+    accept_floor: Annotated[float, Field(ge=1)] = 1.3
+    entry: str | None = None
+
+
 class Profile(Section):
-    """A named deployment: target, engine, speculation and gateway."""
+    """A named deployment: target, engine, speculation, gate and gateway."""
 
     name: str
     target: str
@@ -116,6 +157,7 @@ class Profile(Section):
     context_length: Positive
     engine: Engine
     speculation: Speculation = Speculation()
+    gate: Gate = Gate()
     gateway: Gateway = Gateway()
 
     @model_validator(mode="after")

@@ -28,6 +28,11 @@ class SpecStats:
             raise ValueError(f"{self.accepted} draft tokens accepted of {self.proposed} proposed")
 
     @property
+    def reached(self) -> tuple[int, ...]:
+        """[i] = verify steps that accepted the draft token at position i, so all before it too."""
+        return tuple(sum(self.histogram[i:]) for i in range(1, len(self.histogram)))
+
+    @property
     def accept_length(self) -> float | None:
         """Tokens per verify step, the target's own one included: 1 + accepted / steps; None without a step."""
         return 1 + self.accepted / self.steps if self.steps else None
@@ -59,3 +64,22 @@ def spec_stats(details: Any) -> SpecStats | None:
         steps, proposed, accepted = steps + one.steps, proposed + one.proposed, accepted + one.accepted
         histogram = [a + b for a, b in zip_longest(histogram, one.histogram, fillvalue=0)]
     return SpecStats(steps, proposed, accepted, tuple(histogram)) if steps else None
+
+
+def vllm_spec_stats(details: Any) -> SpecStats | None:
+    """Counts from vLLM's `metrics.speculative_decoding` (--per-request-spec-decode-metrics summary).
+
+    None without a step.
+
+    Raises:
+        ValueError: not that shape, or counts that can't be true.
+    """
+    if not isinstance(details, dict):
+        raise ValueError(f"speculative_decoding is {type(details).__name__} where an object belongs")
+    stats = SpecStats(
+        details.get("num_spec_steps", 0),
+        details.get("num_draft_tokens", 0),
+        details.get("num_accepted_draft_tokens", 0),
+        tuple(details.get("acceptance_histogram") or ()),
+    )
+    return stats if stats.steps else None

@@ -8,17 +8,23 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from k25serve.server.gateway import health, v1
+from k25serve.server.gateway.drain import Drain
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.runtime import Runtime, open_runtime
 from k25serve.server.gateway.settings import GatewaySettings
 
 
 def create_app(
-    settings: GatewaySettings, readiness: Readiness | None = None, *, registry: CollectorRegistry | None = None
+    settings: GatewaySettings,
+    readiness: Readiness | None = None,
+    *,
+    registry: CollectorRegistry | None = None,
+    drain: Drain | None = None,
 ) -> ASGIApp:
     """An app whose state begins and ends with its lifespan, which the server has to run.
 
-    `readiness`: given by whoever supervises the engine in this process; without it the app probes the engine itself.
+    `readiness`: of the first arm, given by whoever supervises its engine in this process; every other arm is probed.
+    `drain`: begun by whoever is about to stop the server.
     `registry`: where the gateway's metrics go, to serve others beside them; a fresh one by default.
 
     /v1 is plain ASGI, since a framework's wrappers hide the client's disconnect and cost time on every chunk. FastAPI
@@ -28,7 +34,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Runtime]]:
         own = CollectorRegistry() if registry is None else registry
-        async with open_runtime(settings, readiness, own) as runtime:
+        async with open_runtime(settings, readiness, own, drain or Drain()) as runtime:
             yield {"runtime": runtime}
 
     rest = FastAPI(title="k25serve gateway", lifespan=lifespan, docs_url=None, redoc_url=None)

@@ -36,22 +36,31 @@ async def read_body(receive: Receive, limit: int) -> bytes:
 
 
 async def unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> None:
-    """Runs `work` until it ends or the client leaves, whichever comes first.
+    """Runs `work`, in the caller's own task, until it ends or the client leaves, whichever comes first.
 
     Raises:
         ClientGoneError: the client left; `work` has been cancelled and has ended.
     """
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(receive))
+    task = asyncio.current_task()
+    assert task is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        await _left(receive)
+        gone = True
+        task.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientGoneError
-        working.result()
+        await work
+    except asyncio.CancelledError:
+        # The server may have cancelled it as well.
+        if gone and task.uncancel() == 0:
+            raise ClientGoneError from None
+        raise
     finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        watching.cancel()
 
 
 async def _left(receive: Receive) -> None:

@@ -3,15 +3,20 @@
 GatewayError
 ├── RejectedError             the engine is never asked
 │   ├── InvalidRequestError   400
+│   ├── UnauthorizedError     401
+│   ├── ForbiddenError        403
 │   ├── ModelNotFoundError    404
 │   ├── UnknownPathError      404
 │   ├── WrongMethodError      405
 │   ├── BodyTooLargeError     413
 │   ├── BodyEncodingError     415
+│   ├── RateLimitedError      429, Retry-After
+│   ├── NoCapacityError       503, Retry-After
 │   └── NotReadyError         503, Retry-After
 └── UpstreamError             the engine failed
     ├── UnreachableError      503, Retry-After
     ├── ClosedError           502, or an error frame in an open stream
+    ├── AbortedError          502, or an error frame in an open stream
     └── UpstreamTimeoutError  504, or an error frame in an open stream
 """
 
@@ -63,6 +68,25 @@ class InvalidRequestError(RejectedError):
         super().__init__(message, kind="invalid_request", code=code, param=param)
 
 
+class UnauthorizedError(RejectedError):
+    status = 401
+    error_type = "authentication_error"
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message, kind="unauthorized", code=code)
+
+    def headers(self) -> Headers:
+        return [(b"www-authenticate", b"Bearer")]
+
+
+class ForbiddenError(RejectedError):
+    status = 403
+    error_type = "permission_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="forbidden", code="permission_denied")
+
+
 class ModelNotFoundError(RejectedError):
     status = 404
 
@@ -106,24 +130,55 @@ class BodyEncodingError(RejectedError):
         super().__init__(message, kind="body_encoding", code="unsupported_content_encoding")
 
 
-class NotReadyError(RejectedError):
-    status = 503
-    error_type = "server_error"
+class _LaterError(RejectedError):
+    """The same request may be served later."""
 
-    def __init__(self, message: str, retry_after_s: int) -> None:
-        super().__init__(message, kind="not_ready", code="engine_not_ready")
+    def __init__(self, message: str, kind: str, code: str, retry_after_s: int) -> None:
+        super().__init__(message, kind=kind, code=code)
         self.retry_after_s = retry_after_s
 
     def headers(self) -> Headers:
         return [(b"retry-after", str(self.retry_after_s).encode())]
 
 
+class RateLimitedError(_LaterError):
+    status = 429
+    error_type = "rate_limit_error"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message, "key_limit", "rate_limit_exceeded", retry_after_s)
+
+
+class NoCapacityError(_LaterError):
+    """`kind` is queue_full or queue_timeout."""
+
+    status = 503
+    error_type = "server_error"
+
+    def __init__(self, message: str, kind: str, retry_after_s: int) -> None:
+        super().__init__(message, kind, "no_capacity", retry_after_s)
+
+
+class NotReadyError(_LaterError):
+    status = 503
+    error_type = "server_error"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message, "not_ready", "engine_not_ready", retry_after_s)
+
+
 class UpstreamError(GatewayError):
-    """The engine failed; `kind` is the label of upstream_errors_total."""
+    """The engine failed; `kind` is the label of upstream_errors_total.
+
+    `fails_over`: another arm may be asked, as long as the client has nothing.
+    """
+
+    fails_over: ClassVar[bool] = False
 
 
 class UnreachableError(UpstreamError):
     status = 503
+    fails_over = True
 
     def __init__(self, message: str, kind: str, retry_after_s: int) -> None:
         super().__init__(message, kind=kind, code="engine_unreachable")
@@ -135,9 +190,19 @@ class UnreachableError(UpstreamError):
 
 class ClosedError(UpstreamError):
     status = 502
+    fails_over = True
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message, kind=kind, code="engine_closed_connection")
+
+
+class AbortedError(UpstreamError):
+    """The engine gave the request up, which it tells as a finish reason of its own."""
+
+    status = 502
+
+    def __init__(self) -> None:
+        super().__init__("The engine aborted the request. Its log says why.", kind="aborted", code="engine_aborted")
 
 
 class UpstreamTimeoutError(UpstreamError):

@@ -5,6 +5,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client.exposition import choose_encoder
 
 from k25serve.server.gateway.runtime import runtime_of
+from k25serve.server.gateway.workers.shared_metrics import shared_registry
 
 router = APIRouter()
 
@@ -17,12 +18,13 @@ def live() -> dict[str, str]:
 
 @router.get("/ready")
 async def ready(request: Request) -> JSONResponse:
-    """200 only while the engine can answer; else 503 with the reason."""
+    """200 only while an engine can answer and the gateway isn't about to stop; else 503 with the reason."""
     runtime = runtime_of(request.scope)
-    if runtime.readiness.ready:
+    reason = "the gateway is stopping" if runtime.drain.active else runtime.not_ready_reason
+    if reason is None:
         return JSONResponse({"status": "ready"})
     return JSONResponse(
-        {"status": "not ready", "reason": runtime.readiness.reason},
+        {"status": "not ready", "reason": reason},
         status_code=503,
         headers={"retry-after": str(runtime.settings.retry_after_s)},
     )
@@ -30,6 +32,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Prometheus metrics of this gateway."""
+    """Prometheus metrics of this gateway, of all its workers."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(runtime_of(request.scope).metrics.registry), headers={"content-type": content_type})
+    registry = shared_registry() or runtime_of(request.scope).metrics.registry
+    return Response(encode(registry), headers={"content-type": content_type})

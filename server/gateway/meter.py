@@ -5,7 +5,7 @@ from typing import Literal
 
 from k25serve.server.gateway.acceptance import SpecStats
 from k25serve.server.gateway.metrics import Metrics, Target
-from k25serve.server.gateway.usage import Reading, Usage
+from k25serve.server.gateway.usage import TOKENS, Reading, Usage
 
 Outcome = Literal["ok", "client_error", "upstream_error", "disconnected", "cancelled", "gateway_error"]
 
@@ -29,6 +29,7 @@ class RequestMeter:
         self._last_read = started
         self._usage: Usage | None = None
         self._spec: SpecStats | None = None
+        self._token_reads = 0
         self.code: int | None = None
         """The HTTP status, once it has been sent."""
         self.engine_error = False
@@ -49,7 +50,11 @@ class RequestMeter:
         self._last_read = now
         tokens = False
         for reading in readings:
-            tokens = tokens or reading.tokens
+            if reading.tokens:
+                tokens = True
+                self._token_reads += 1
+                if reading is TOKENS:
+                    continue
             if reading.usage is not None:
                 self._usage = reading.usage
             if reading.spec is not None:
@@ -88,6 +93,8 @@ class RequestMeter:
         children.inflight.dec()
         children.responses(self.code or (LEFT_UNANSWERED if outcome == "disconnected" else 500)).inc()
         children.request(outcome).observe(now - self._started)
+        if outcome in ("disconnected", "cancelled"):
+            children.wasted_tokens.inc(self._token_reads if self._usage is None else self._usage.completion)
         if self._usage is not None:
             self._count_tokens(self._usage, outcome)
         if self._spec is not None:
@@ -98,7 +105,7 @@ class RequestMeter:
             self.upstream_error("spec_details")
         if reading.error:
             self.engine_error = True
-            self.upstream_error("error_frame")
+            self.upstream_error("aborted" if reading.aborted else "error_frame")
         if reading.unreadable:
             self._metrics.parse_skips.labels(self._children.target.arm).inc()
 
@@ -120,3 +127,5 @@ class RequestMeter:
         children.spec_accepted_tokens.inc(spec.accepted)
         for accepted, steps in enumerate(spec.histogram):
             children.spec_accept_hist(accepted).inc(steps)
+        for position, steps in enumerate(spec.reached):
+            children.spec_accepted_per_pos(position).inc(steps)

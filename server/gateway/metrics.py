@@ -5,14 +5,15 @@ is `other`.
 """
 
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from k25serve.server.gateway import buckets
 
 PREFIX = "k25serve_gateway"
 NO_ARM = "none"
+_GaugeMode = Literal["livesum", "livemax", "livemin"]
 OTHER_MODEL = "other"
 
 
@@ -32,17 +33,23 @@ class Metrics:
     """All families. `registry` must not hold another app's."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        # Workers can't share them, and both ways of running have to show the same names.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry
-        self._labels = Target._fields
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, namespace=PREFIX, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str, mode: _GaugeMode) -> Gauge:
+            return Gauge(name, text, labels, namespace=PREFIX, registry=registry, multiprocess_mode=mode)
 
         def histogram(name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(name, text, labels, namespace=PREFIX, registry=registry, buckets=bounds)
 
         target = Target._fields
-        self.requests = counter("requests", "Requests under /v1 that were taken in.", *target)
+        self.requests = counter(
+            "requests", "Requests under /v1 that were taken in; one that failed over counts at each arm.", *target
+        )
         self.responses = counter(
             "responses",
             "Answered requests by HTTP status; 499: the client left before it had one. requests - responses = "
@@ -50,9 +57,7 @@ class Metrics:
             *target,
             "code",
         )
-        self.inflight = Gauge(
-            "inflight", "Generation requests being served now.", target, namespace=PREFIX, registry=registry
-        )
+        self.inflight = gauge("inflight", "Generation requests at an engine now.", *target, mode="livesum")
         self.ttft = histogram(
             "ttft_seconds",
             "Streams: from the request's last byte to the first non-empty content, reasoning or tool-call delta, in "
@@ -91,7 +96,9 @@ class Metrics:
         )
         self.tokens = counter(
             "tokens",
-            "Tokens as the engine counted them. cached is part of prompt, reasoning is part of completion.",
+            "Tokens as the engine counted them. cached is part of prompt, reasoning is part of completion. wasted: "
+            "given out for answers that nobody stayed for; where the engine had not counted yet, one for each chunk "
+            "that has text, so a lower bound under speculation.",
             *target,
             "kind",
         )
@@ -112,10 +119,17 @@ class Metrics:
         self.spec_accept_hist = counter(
             "spec_accept_hist", "Verify steps that accepted exactly this many draft tokens.", *target, "accepted"
         )
+        self.spec_accepted_per_pos = counter(
+            "spec_accepted_tokens_per_pos",
+            "Verify steps that accepted the draft token at this position (0 is the first), so all before it too; "
+            "divided by spec_steps it is the acceptance rate of the position.",
+            *target,
+            "position",
+        )
         self.disconnects = counter(
             "disconnects",
-            "Clients that left early. upload: before the request was whole; prefill: before the first token (without "
-            "streaming: before the answer); decode: after it.",
+            "Clients that left early. upload: before the request was whole; queued: in the gateway's queue; "
+            "prefill: before the first token (without streaming: before the answer); decode: after it.",
             *target,
             "phase",
         )
@@ -124,6 +138,25 @@ class Metrics:
         self.rejected = counter("rejected", "Requests that the engine was never asked, by reason.", "reason")
         self.parse_skips = counter(
             "parse_skips", "Frames and answers passed on unread, since they were not JSON.", "arm"
+        )
+        self.failovers = counter(
+            "failovers", "Requests that another arm was asked for, since this one did not answer.", "arm"
+        )
+        self.queue_depth = gauge("queue_depth", "Requests that wait for a slot of the arm.", "arm", mode="livesum")
+        self.queue_wait = histogram(
+            "queue_wait_seconds",
+            "From the request's last byte until it had a slot of the arm, seconds.",
+            buckets.TTFT_SECONDS,
+            "arm",
+        )
+        self.breaker_state = gauge(
+            "breaker_state", "0 closed: calls pass; 1 half open: one is on trial; 2 open.", "arm", mode="livemax"
+        )
+        self.arm_ready = gauge("arm_ready", "1 while the arm can answer, else 0.", "arm", mode="livemin")
+        self.loop_lag = histogram(
+            "loop_lag_seconds",
+            "How much later than due the event loop woke a task up, seconds. Long lags delay every stream.",
+            buckets.OVERHEAD_SECONDS,
         )
         self.bound = cache(self._bound)
 
@@ -150,8 +183,12 @@ class TargetMetrics:
         self.prompt_tokens = metrics.tokens.labels(*target, "prompt")
         self.cached_tokens = metrics.tokens.labels(*target, "cached")
         self.completion_tokens = metrics.tokens.labels(*target, "completion")
+        self.wasted_tokens = metrics.tokens.labels(*target, "wasted")
         self.reasoning_tokens = metrics.tokens.labels(*target, "reasoning")
         self.spec_accept_hist = cache(lambda accepted: metrics.spec_accept_hist.labels(*target, str(accepted)))
+        self.spec_accepted_per_pos = cache(
+            lambda position: metrics.spec_accepted_per_pos.labels(*target, str(position))
+        )
         self.responses = cache(lambda code: metrics.responses.labels(*target, str(code)))
         self.request = cache(lambda outcome: metrics.request.labels(*target, outcome))
         self.disconnects = cache(lambda phase: metrics.disconnects.labels(*target, phase))

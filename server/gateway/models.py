@@ -8,7 +8,8 @@ from k25serve.server.gateway.settings import GatewaySettings
 
 
 def model_card(name: str, settings: GatewaySettings, created: int) -> dict[str, Any]:
-    """One model as OpenAI lists it; `max_model_len`, where known, as SGLang and vLLM add it.
+    """One model as OpenAI lists it; `max_model_len`, where known, as SGLang and vLLM add it; `modality`, the
+    kinds of input.
 
     Raises:
         ModelNotFoundError: not served here.
@@ -17,6 +18,7 @@ def model_card(name: str, settings: GatewaySettings, created: int) -> dict[str, 
         served = ", ".join(settings.model_names)
         raise ModelNotFoundError(f"model is {shown(name)}, which is not served here: ask for one of: {served}.")
     card: dict[str, Any] = {"id": name, "object": "model", "created": created, "owned_by": "k25serve"}
+    card["modality"] = list(settings.modalities)
     if name != settings.served_model_name:
         card["root"] = settings.served_model_name
     if settings.context_length is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from k25serve.server.gateway.arms.settings import ArmSettings
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.upstream import Upstream
@@ -18,8 +19,9 @@ class Probe:
     path is polled, since a generation would cost a slot.
     """
 
-    def __init__(self, settings: GatewaySettings, upstream: Upstream, readiness: Readiness) -> None:
+    def __init__(self, settings: GatewaySettings, arm: ArmSettings, upstream: Upstream, readiness: Readiness) -> None:
         self._settings = settings
+        self._arm = arm
         self._upstream = upstream
         self._readiness = readiness
         self._health_path = settings.probe.health_path
@@ -29,16 +31,16 @@ class Probe:
         while True:
             if await self._generates():
                 self._readiness.set_ready()
-                _log.info("the engine at %s is ready", self._settings.upstream)
+                _log.info("the engine at %s is ready", self._arm.url)
                 await self._watch()
-                reason = f"the engine at {self._settings.upstream} stopped answering"
+                reason = f"the engine at {self._arm.url} stopped answering"
                 self._readiness.set_not_ready(reason)
                 _log.warning(reason)
             await asyncio.sleep(probe.interval_s)
 
     async def _generates(self) -> bool:
         body = {
-            "model": self._settings.served_model_name,
+            "model": self._arm.model or self._settings.served_model_name,
             "messages": [{"role": "user", "content": "ping"}],
             "max_tokens": 1,
         }

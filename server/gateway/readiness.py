@@ -1,6 +1,6 @@
 """Whether the engine can answer, as one object that a supervisor or a probe sets and every request reads."""
 
-from k25serve.server.gateway.errors import NotReadyError
+from prometheus_client import Gauge
 
 
 class Readiness:
@@ -8,6 +8,7 @@ class Readiness:
 
     def __init__(self, reason: str = "the engine is starting") -> None:
         self._reason: str | None = reason
+        self._gauge: Gauge | None = None
 
     @property
     def ready(self) -> bool:
@@ -19,14 +20,17 @@ class Readiness:
         return self._reason
 
     def set_ready(self) -> None:
-        self._reason = None
+        self._set(None)
 
     def set_not_ready(self, reason: str) -> None:
-        self._reason = reason
+        self._set(reason)
 
-    def require(self, retry_after_s: int) -> None:
-        """Raises NotReadyError unless ready."""
-        if self._reason is not None:
-            raise NotReadyError(
-                f"Not ready: {self._reason}. Try again in {retry_after_s} s; GET /ready says when.", retry_after_s
-            )
+    def show_on(self, gauge: Gauge) -> None:
+        """Keeps `gauge` at 1 while ready, at 0 while not."""
+        self._gauge = gauge
+        self._set(self._reason)
+
+    def _set(self, reason: str | None) -> None:
+        self._reason = reason
+        if self._gauge is not None:
+            self._gauge.set(reason is None)

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Mapping
 from time import perf_counter
 from typing import Any
 
-import aiohttp
 import orjson
 from starlette.types import Send
 
+from k25serve.server.gateway.arms.arm import Arm
+from k25serve.server.gateway.arms.choice import ARM_HEADER
+from k25serve.server.gateway.dialect.answer import StreamRewriter, rewrite_answer
+from k25serve.server.gateway.eager import begin
 from k25serve.server.gateway.engine_errors import openai_error
 from k25serve.server.gateway.errors import ClosedError, GatewayError, Headers, UpstreamError, UpstreamTimeoutError
 from k25serve.server.gateway.meter import Outcome, RequestMeter
@@ -17,37 +21,49 @@ from k25serve.server.gateway.reply import JSON, send_error, send_whole
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.stream import StreamFilter
 from k25serve.server.gateway.strip import strip_answer
-from k25serve.server.gateway.upstream import Upstream
 from k25serve.server.gateway.usage import UNREADABLE, read_answer
+from k25serve.server.gateway.wire import Answer, WireError
 
 _log = logging.getLogger(__name__)
 
 # Hop-by-hop, or said anew by our own server.
 _NOT_FORWARDED = frozenset(
     {
-        "connection",
-        "content-length",
-        "date",
-        "keep-alive",
-        "server",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-request-id",
+        b"connection",
+        b"content-length",
+        b"date",
+        b"keep-alive",
+        b"server",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-request-id",
     }
 )
+_ARM_HEADER = ARM_HEADER.encode()
 _STREAM_HEADERS: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 
 
 class Relay:
-    """Asks the engine once and passes its answer on; ends with the client told, whatever happened."""
+    """Asks one arm once and passes its answer on; ends with the client told, whatever happened.
+
+    `trace`: the client's W3C trace headers, which go on to the engine.
+    """
 
     def __init__(
-        self, settings: GatewaySettings, upstream: Upstream, plan: Plan, meter: RequestMeter, send: Send
+        self,
+        settings: GatewaySettings,
+        arm: Arm,
+        plan: Plan,
+        meter: RequestMeter,
+        send: Send,
+        trace: Mapping[str, str],
     ) -> None:
         self._settings = settings
-        self._upstream = upstream
+        self._arm = arm
+        self._upstream = arm.upstream
+        self._trace = trace
         self._plan = plan
         self._meter = meter
         self._send = send
@@ -55,8 +71,11 @@ class Relay:
         self._started = self._loop.time()
         self._streaming = False
 
-    async def run(self) -> None:
-        """Raises nothing but cancellation. The meter's books are closed before the client has its last byte."""
+    async def run(self, *, last: bool = True) -> bool:
+        """Whether the client has its answer. Not so only if the arm failed before the first byte and isn't the `last`.
+
+        Raises nothing but cancellation. The meter's books are closed before the client has its last byte.
+        """
         try:
             response = await self._open()
             try:
@@ -67,7 +86,10 @@ class Relay:
         except UpstreamError as error:
             self._meter.code = error.status
             self._failed(error)
+            if error.fails_over and not last:
+                return False
             await send_error(self._send, error)
+        return True
 
     async def stop(self, error: GatewayError) -> None:
         """Ends an answer that was cut short by cancelling run(), and tells the client if its form still allows it."""
@@ -79,33 +101,43 @@ class Relay:
         elif self._streaming:
             await self._send({"type": "http.response.body", "body": error.frame()})
 
-    async def _open(self) -> aiohttp.ClientResponse:
+    async def _open(self) -> Answer:
         settings = self._settings
         limit_s = settings.first_token_timeout_s if self._plan.stream else settings.answer_timeout_s
         self._meter.called_engine(perf_counter())
+        breaker = self._arm.breaker
+        breaker.begin()
         try:
-            async with asyncio.timeout(limit_s):
-                return await self._upstream.open(self._plan.path, self._plan.body)
+            until = self._loop.time() + limit_s
+            response = await self._upstream.open(self._plan.path, self._plan.body, self._trace, until)
         except TimeoutError as error:
+            breaker.failed()
             raise self._give_up() from error
+        except UpstreamError:
+            breaker.failed()
+            raise
+        except asyncio.CancelledError:
+            breaker.undecided()
+            raise
+        breaker.succeeded()
+        return response
 
-    async def _pass_on(self, response: aiohttp.ClientResponse) -> None:
+    async def _pass_on(self, response: Answer) -> None:
         if response.status == 200 and response.content_type == "text/event-stream":
             await self._stream(response)
             return
         try:
-            async with asyncio.timeout_at(self._started + self._settings.answer_timeout_s):
-                raw = await response.read()
+            raw = await response.read(self._started + self._settings.answer_timeout_s)
         except TimeoutError as error:
             raise self._give_up() from error
-        except aiohttp.ClientError as error:
+        except WireError as error:
             raise self._cut_off() from error
         if response.status == 200:
             await self._whole(response, raw)
         else:
             await self._refusal(response, raw)
 
-    async def _stream(self, response: aiohttp.ClientResponse) -> None:
+    async def _stream(self, response: Answer) -> None:
         self._meter.code = response.status
         await self._send(
             {
@@ -115,13 +147,13 @@ class Relay:
             }
         )
         self._streaming = True
-        frames = StreamFilter(self._plan.strip)
+        frames = StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
         failure: UpstreamError | None = None
         try:
-            await self._frames(response.content, frames)
+            await self._frames(response, frames)
         except TimeoutError:
             failure = self._give_up()
-        except aiohttp.ClientError:
+        except WireError:
             failure = self._cut_off()
         rest, readings = frames.finish()
         self._meter.read(perf_counter(), readings)
@@ -134,30 +166,27 @@ class Relay:
         await self._send({"type": "http.response.body", "body": rest})
         self._meter.answered(perf_counter())
 
-    async def _frames(self, content: aiohttp.StreamReader, frames: StreamFilter) -> None:
+    async def _frames(self, response: Answer, frames: StreamFilter) -> None:
         """Forwards every read at once. Raises TimeoutError when the engine falls silent."""
-        settings = self._settings
-        first_token_at = self._started + settings.first_token_timeout_s
-        async with asyncio.timeout(None) as limit:
-            while True:
-                limit.reschedule(
-                    self._loop.time() + settings.idle_timeout_s if self._meter.saw_token else first_token_at
-                )
-                data = await content.readany()
-                now = perf_counter()
-                # A client that reads slowly is no fault of the engine's.
-                limit.reschedule(None)
-                if not data:
-                    return
-                out, readings = frames.feed(data)
-                self._meter.read(now, readings)
-                if frames.complete:
-                    # Many clients hang up on [DONE], which is no early leave.
-                    self._settle_stream()
-                if out:
-                    await self._send({"type": "http.response.body", "body": out, "more_body": True})
+        meter, send = self._meter, self._send
+        idle_s = self._settings.idle_timeout_s
+        first_token_at = self._started + self._settings.first_token_timeout_s
 
-    async def _whole(self, response: aiohttp.ClientResponse, raw: bytes) -> None:
+        def forward(data: bytes) -> Awaitable[None] | None:
+            now = perf_counter()
+            out, readings = frames.feed(data)
+            meter.read(now, readings)
+            if frames.complete:
+                # Many clients hang up on [DONE], which is no early leave.
+                self._settle_stream()
+            return begin(send({"type": "http.response.body", "body": out, "more_body": True})) if out else None
+
+        def deadline(waiting_since: float) -> float:
+            return waiting_since + idle_s if meter.saw_token else first_token_at
+
+        await response.pump(forward, deadline, idle_s)
+
+    async def _whole(self, response: Answer, raw: bytes) -> None:
         now = perf_counter()
         document: Any = None
         try:
@@ -166,7 +195,7 @@ class Relay:
             _log.warning("request %s: the engine's answer is not JSON; passed on as it is", self._plan.rid)
         if isinstance(document, dict):
             self._meter.read_whole(now, read_answer(document))
-            raw = strip_answer(raw, document, self._plan.strip)
+            raw = rewrite_answer(strip_answer(raw, document, self._plan.strip), document, self._plan.rules)
         else:
             self._meter.read_whole(now, UNREADABLE)
         self._meter.code = response.status
@@ -174,21 +203,20 @@ class Relay:
         await send_whole(self._send, response.status, raw, self._headers(response))
         self._meter.answered(perf_counter())
 
-    async def _refusal(self, response: aiohttp.ClientResponse, raw: bytes) -> None:
+    async def _refusal(self, response: Answer, raw: bytes) -> None:
         status = response.status
         if status >= 500:
             self._meter.upstream_error(f"http_{status}")
         headers = [header for header in self._headers(response) if header[0] != b"content-type"] + JSON
-        if status in (429, 503) and "Retry-After" not in response.headers:
+        if status in (429, 503) and response.header(b"retry-after") is None:
             headers.append((b"retry-after", str(self._settings.retry_after_s).encode()))
         self._meter.code = status
         self._settle("upstream_error" if status >= 500 else "client_error")
         await send_whole(self._send, status, openai_error(raw, status), headers)
 
-    def _headers(self, response: aiohttp.ClientResponse) -> Headers:
-        kept = [(name.lower(), value) for name, value in response.raw_headers]
-        kept = [(name, value) for name, value in kept if name.decode("latin-1") not in _NOT_FORWARDED]
-        return [*kept, (b"x-request-id", self._plan.rid.encode())]
+    def _headers(self, response: Answer) -> Headers:
+        kept = [header for header in response.headers if header[0] not in _NOT_FORWARDED]
+        return [*kept, (b"x-request-id", self._plan.rid.encode()), (_ARM_HEADER, self._arm.name.encode())]
 
     def _give_up(self) -> UpstreamTimeoutError:
         """What to tell the client. The engine may still be at work, so it is told to stop."""

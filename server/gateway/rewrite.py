@@ -4,7 +4,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from k25serve.server.gateway.arms.dialects import WORDS, Words
 from k25serve.server.gateway.errors import InvalidRequestError
+
+_SPEC_FIELD = "return_spec_tokens_details"
+"""SGLang's field, by which clients ask for acceptance whatever the arm."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +24,16 @@ class Strip:
         return self.usage or self.spec
 
 
-def added_fields(body: dict[str, Any], rid: str) -> tuple[dict[str, Any], Strip]:
-    """The fields to set in a checked request for SGLang, and what to strip from its answer.
+def added_fields(body: dict[str, Any], rid: str, words: Words = WORDS["sglang"]) -> tuple[dict[str, Any], Strip]:
+    """The fields to set in a checked request, and what to strip from its answer.
 
     `rid` is always the gateway's own: SGLang aborts every request whose id starts with the one given
     (scheduler.py, 0.5.23), so a client that chose ids could end others' requests. A client's `rid` is replaced.
     """
-    added: dict[str, Any] = {"rid": rid}
-    asked_spec = body.get("return_spec_tokens_details") is True
-    if not asked_spec:
-        added["return_spec_tokens_details"] = True
+    added: dict[str, Any] = {} if words.rid is None else {words.rid: rid}
+    asked_spec = body.get(_SPEC_FIELD) is True
+    if not asked_spec and words.spec_field is not None:
+        added[words.spec_field] = True
     asked_usage = True
     if body.get("stream"):
         options = body.get("stream_options") or {}
@@ -48,6 +54,8 @@ def merge(raw: bytes, body: dict[str, Any], added: dict[str, Any]) -> bytes:
         InvalidRequestError: nested too deeply to be written again.
     """
     try:
+        if not added:
+            return raw
         if added.keys().isdisjoint(body):
             head = raw.rstrip(b" \t\r\n")[:-1]
             return head + (b"," if body else b"") + _dumps(added)[1:]
@@ -57,4 +65,4 @@ def merge(raw: bytes, body: dict[str, Any], added: dict[str, Any]) -> bytes:
 
 
 def _dumps(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(document).encode()

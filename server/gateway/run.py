@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -12,6 +13,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from k25serve.server.errors import PreflightError
+from k25serve.server.gateway.drain import Drain
 
 _log = logging.getLogger(__name__)
 
@@ -38,20 +40,46 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            # What is there now stays. Looking through it again and again would hold up every stream for milliseconds.
+            gc.freeze()
             self._on_started()
 
 
 async def serve(
-    app: ASGIApp, host: str, port: int, started: Callable[[int], None] | None = None, *, drain_s: int = 30
+    app: ASGIApp,
+    host: str,
+    port: int,
+    started: Callable[[int], None] | None = None,
+    *,
+    drain: Drain | None = None,
+    drain_s: int = 30,
+    notice_s: float = 0.0,
 ) -> None:
     """Serves `app` until cancelled; then stops listening, lets running requests finish for `drain_s`, and ends.
 
+    Before it stops listening, `drain` begins and `notice_s` seconds pass, so that a load balancer can look elsewhere.
     A second cancellation ends it at once. `started` is called with the port when it listens; port 0 takes any free one.
 
     Raises:
         ListenError: the address is taken or isn't this machine's.
     """
-    listener = _listen(host, port)
+    listener = listen(host, port)
+    try:
+        await serve_on(listener, app, started, drain=drain, drain_s=drain_s, notice_s=notice_s)
+    finally:
+        listener.close()
+
+
+async def serve_on(
+    listener: socket.socket,
+    app: ASGIApp,
+    started: Callable[[int], None] | None = None,
+    *,
+    drain: Drain | None = None,
+    drain_s: int = 30,
+    notice_s: float = 0.0,
+) -> None:
+    """Serves on a bound socket, which stays the caller's; see serve."""
     bound: int = listener.getsockname()[1]
     config = uvicorn.Config(
         app,
@@ -61,6 +89,7 @@ async def serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEPALIVE_S,
         timeout_graceful_shutdown=drain_s,
         backlog=_BACKLOG,
@@ -70,15 +99,16 @@ async def serve(
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        server.should_exit = True
+        if drain is not None:
+            drain.begin()
         try:
+            await asyncio.sleep(notice_s)
+            server.should_exit = True
             await asyncio.shield(serving)
         except asyncio.CancelledError:
-            server.force_exit = True
+            server.should_exit = server.force_exit = True
             await serving
         raise
-    finally:
-        listener.close()
 
 
 def run(app: ASGIApp, host: str, port: int, *, drain_s: int = 30) -> None:
@@ -104,7 +134,12 @@ def _announce(host: str) -> Callable[[int], None]:
     return lambda port: _log.info("listening on http://%s:%d", host, port)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket, not listening yet.
+
+    Raises:
+        ListenError: the address is taken or isn't this machine's.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

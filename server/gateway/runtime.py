@@ -2,29 +2,61 @@
 
 import asyncio
 import contextlib
+import signal
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.types import Scope
 
+from k25serve.server.gateway.admission.key_limits import KeyLimits
+from k25serve.server.gateway.admission.slots import Slots
+from k25serve.server.gateway.arms.arm import Arm
+from k25serve.server.gateway.arms.breaker import Breaker
+from k25serve.server.gateway.arms.settings import ArmSettings
+from k25serve.server.gateway.auth.gate import Gate
+from k25serve.server.gateway.drain import Drain
+from k25serve.server.gateway.errors import NotReadyError
+from k25serve.server.gateway.loop_lag import watch_loop_lag
 from k25serve.server.gateway.metrics import Metrics
 from k25serve.server.gateway.probe import Probe
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.settings import GatewaySettings
-from k25serve.server.gateway.upstream import Upstream, open_session
+from k25serve.server.gateway.upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
     settings: GatewaySettings
-    readiness: Readiness
     metrics: Metrics
-    upstream: Upstream
+    arms: tuple[Arm, ...]
+    gate: Gate
+    limits: KeyLimits
+    drain: Drain
     created: int
     """Unix time of the start, seconds; `created` of every model."""
     _requests: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def not_ready_reason(self) -> str | None:
+        """Why no arm can answer, in words for users; None if one can."""
+        reasons = [arm.readiness.reason for arm in self.arms]
+        if None in reasons:
+            return None
+        return "; ".join(
+            f"{arm.name}: {reason}" if len(reasons) > 1 else str(reason)
+            for arm, reason in zip(self.arms, reasons, strict=True)
+        )
+
+    def require_ready(self) -> None:
+        """Raises NotReadyError unless an arm can answer."""
+        reason = self.not_ready_reason
+        if reason is not None:
+            retry = self.settings.retry_after_s
+            raise NotReadyError(f"Not ready: {reason}. Try again in {retry} s; GET /ready says when.", retry)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -44,18 +76,27 @@ class Runtime:
 
 @contextlib.asynccontextmanager
 async def open_runtime(
-    settings: GatewaySettings, readiness: Readiness | None, registry: CollectorRegistry
+    settings: GatewaySettings, readiness: Readiness | None, registry: CollectorRegistry, drain: Drain
 ) -> AsyncIterator[Runtime]:
-    """Opens the session and, unless a supervisor gave its `readiness`, starts the probe."""
+    """Starts a probe for each arm, but for the first one if a supervisor gave its `readiness`.
+
+    Raises:
+        ConfigError: the keys file can't be read.
+    """
+    gate = Gate(settings.keys_file)
     metrics = Metrics(registry)
-    async with open_session(settings.connect_timeout_s) as session, contextlib.AsyncExitStack() as stack:
-        upstream = Upstream(settings, session, metrics)
-        stack.push_async_callback(upstream.close)
-        if readiness is None:
-            readiness = Readiness(f"waiting for the engine at {settings.upstream} to generate a token")
-            probe = asyncio.create_task(Probe(settings, upstream, readiness).run(), name="probe")
-            stack.push_async_callback(_cancel, probe)
-        runtime = Runtime(settings, readiness, metrics, upstream, created=int(time.time()))
+    async with contextlib.AsyncExitStack() as stack:
+        arms: list[Arm] = []
+        for one in settings.every_arm:
+            arm = _arm(settings, one, metrics, None if arms else readiness)
+            arms.append(arm)
+            stack.push_async_callback(arm.upstream.close)
+            if arm.readiness is not readiness:
+                _run(stack, Probe(settings, one, arm.upstream, arm.readiness).run(), f"probe {one.name}")
+        _run(stack, watch_loop_lag(metrics.loop_lag), "loop lag")
+        stack.enter_context(_reloading(gate))
+        limits = KeyLimits(settings.key_max_concurrency, settings.retry_after_s, settings.workers)
+        runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created=int(time.time()))
         stack.push_async_callback(runtime.end_requests)
         yield runtime
 
@@ -65,6 +106,43 @@ def runtime_of(scope: Scope) -> Runtime:
     runtime = scope["state"]["runtime"]
     assert isinstance(runtime, Runtime)
     return runtime
+
+
+def _arm(
+    settings: GatewaySettings,
+    one: ArmSettings,
+    metrics: Metrics,
+    readiness: Readiness | None,
+) -> Arm:
+    readiness = readiness or Readiness(f"waiting for the engine at {one.url} to generate a token")
+    readiness.show_on(metrics.arm_ready.labels(one.name))
+    slots = Slots(
+        max(1, one.max_concurrency // settings.workers),
+        one.max_queue // settings.workers,
+        settings.retry_after_s,
+        metrics.queue_depth.labels(one.name),
+    )
+    breaker = Breaker(settings.breaker, metrics.breaker_state.labels(one.name))
+    return Arm(one, Upstream(settings, one, metrics), readiness, breaker, slots)
+
+
+def _run(stack: contextlib.AsyncExitStack, work: Coroutine[Any, Any, None], name: str) -> None:
+    task = asyncio.create_task(work, name=name)
+    stack.push_async_callback(_cancel, task)
+
+
+@contextlib.contextmanager
+def _reloading(gate: Gate) -> Iterator[None]:
+    """SIGHUP reads the keys again. Only a main thread hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, gate.reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

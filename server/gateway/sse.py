@@ -13,6 +13,11 @@ class FrameSplitter:
         self._held = bytearray()
 
     @property
+    def open(self) -> bool:
+        """A frame has begun and not ended."""
+        return bool(self._held)
+
+    @property
     def held(self) -> bytes:
         """The open frame's bytes so far."""
         return bytes(self._held)

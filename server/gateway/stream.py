@@ -1,9 +1,15 @@
-"""A stream's bytes on their way through: cut into frames, read, stripped. Pure."""
+"""A stream's bytes on their way through: cut into frames, read, stripped, rewritten. Pure."""
 
+from collections.abc import Sequence
+
+from k25serve.server.gateway.dialect.answer import StreamRewriter
 from k25serve.server.gateway.rewrite import Strip
+from k25serve.server.gateway.shape import FrameShape
 from k25serve.server.gateway.sse import FrameSplitter
 from k25serve.server.gateway.strip import strip_frame
-from k25serve.server.gateway.usage import Reading, read_frame
+from k25serve.server.gateway.usage import TOKENS, Reading, read_frame
+
+_ONE_OF_TOKENS = (TOKENS,)
 
 
 class StreamFilter:
@@ -13,19 +19,29 @@ class StreamFilter:
     before it reached the error that follows.
     """
 
-    def __init__(self, strip: Strip) -> None:
+    def __init__(self, strip: Strip, rewriter: StreamRewriter | None = None) -> None:
         self._strip = strip
+        self._rewriter = rewriter
         self._splitter = FrameSplitter()
+        self._shape = FrameShape()
         self.complete = False
         """The stream said how it ended: with [DONE] or with an error of the engine's own."""
 
-    def feed(self, data: bytes) -> tuple[bytes, list[Reading]]:
+    def feed(self, data: bytes) -> tuple[bytes, Sequence[Reading]]:
         """Takes one read; returns the bytes to forward now and what its frames say."""
+        rewriter = self._rewriter
+        if self._shape.fits(data) and not self._splitter.open and (rewriter is None or not rewriter.alert):
+            return data, _ONE_OF_TOKENS
         frames = self._splitter.feed(data)
         readings = [self._read(frame) for frame in frames]
         if self._strip:
             frames = [strip_frame(frame, reading, self._strip) for frame, reading in zip(frames, readings, strict=True)]
-        return b"".join(frames), readings
+        if rewriter is not None:
+            frames = [rewriter.frame(frame, reading) for frame, reading in zip(frames, readings, strict=True)]
+        out = b"".join(frames)
+        if readings == [TOKENS] and out == data:
+            self._shape.learn(data)
+        return out, readings
 
     def finish(self) -> tuple[bytes, list[Reading]]:
         """The open frame's bytes at the end of the stream, and what they say.
@@ -34,15 +50,16 @@ class StreamFilter:
         gets it; one that was cut inside its JSON is dropped.
         """
         held = self._splitter.held
+        rewriter = self._rewriter
         if not held:
-            return b"", []
+            return b"" if rewriter is None else rewriter.flush(), []
         reading = self._read(held)
         frame = strip_frame(held, reading, self._strip)
-        if self.complete or not frame:
-            return frame, [reading]
-        if reading.unreadable or reading.empty:
-            return b"", [reading]
-        return frame.rstrip(b"\r\n") + b"\n\n", [reading]
+        if frame and not self.complete:
+            frame = b"" if reading.unreadable or reading.empty else frame.rstrip(b"\r\n") + b"\n\n"
+        if rewriter is not None:
+            frame = rewriter.frame(frame, reading) + rewriter.flush()
+        return frame, [reading]
 
     def _read(self, frame: bytes) -> Reading:
         reading = read_frame(frame)

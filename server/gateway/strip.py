@@ -10,6 +10,9 @@ from k25serve.server.gateway.usage import Reading
 
 _ENVELOPE = frozenset({"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"})
 
+_SPEC = (("sglext", "spec_tokens_details"), ("metrics", "speculative_decoding"))
+"""Where SGLang and vLLM report acceptance."""
+
 
 def strip_frame(frame: bytes, reading: Reading, strip: Strip) -> bytes:
     """The frame as the client should see it: unchanged, shortened, or empty.
@@ -40,13 +43,14 @@ def _without(document: dict[str, Any], strip: Strip) -> dict[str, Any]:
     replace: dict[str, Any] = {}
     if strip.usage and document.get("usage") is not None:
         drop.add("usage")
-    details = document.get("sglext")
-    if strip.spec and isinstance(details, dict) and "spec_tokens_details" in details:
-        others = {key: value for key, value in details.items() if key != "spec_tokens_details"}
-        if others:
-            replace["sglext"] = others
-        else:
-            drop.add("sglext")
+    for key, member in _SPEC:
+        details = document.get(key)
+        if strip.spec and isinstance(details, dict) and member in details:
+            others = {name: value for name, value in details.items() if name != member}
+            if others:
+                replace[key] = others
+            else:
+                drop.add(key)
     if not drop and not replace:
         return document
     return {key: replace.get(key, value) for key, value in document.items() if key not in drop}
@@ -59,8 +63,7 @@ def _cut(raw: bytes, document: dict[str, Any], rest: dict[str, Any]) -> bytes:
     written anew.
     """
     keys = [key for key in document if key not in rest]
-    if "sglext" in rest and rest["sglext"] != document["sglext"]:
-        keys.append("spec_tokens_details")
+    keys += [member for key, member in _SPEC if key in rest and rest[key] != document[key]]
     text = raw
     try:
         for key in keys:

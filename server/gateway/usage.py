@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from k25serve.server.gateway.acceptance import SpecStats, spec_stats
+from k25serve.server.gateway.acceptance import SpecStats, spec_stats, vllm_spec_stats
 
 _TOKEN_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls")
 
@@ -26,6 +26,7 @@ class Reading:
 
     `empty`: it has no data: a comment, say.
     `tokens`: it carries new text of the answer, its reasoning or its tool calls (a role alone doesn't count).
+    `aborted`: the engine gave the request up; an error of another form.
     `tail`: the parsed frame if its `choices` is empty. Only such frames are ever stripped; see strip.py.
     """
 
@@ -33,6 +34,7 @@ class Reading:
     tokens: bool = False
     done: bool = False
     error: bool = False
+    aborted: bool = False
     unreadable: bool = False
     usage: Usage | None = None
     spec: SpecStats | None = None
@@ -45,12 +47,13 @@ NOTHING = Reading()
 TOKENS = Reading(tokens=True)
 DONE = Reading(done=True)
 ERROR = Reading(error=True)
+ABORTED = Reading(error=True, aborted=True)
 UNREADABLE = Reading(unreadable=True)
 
 
 def read_frame(frame: bytes) -> Reading:
     """Reads one server-sent event of a stream."""
-    data = _data(frame)
+    data = frame_data(frame)
     if not data:
         return EMPTY
     if data == b"[DONE]":
@@ -63,7 +66,17 @@ def read_frame(frame: bytes) -> Reading:
         return UNREADABLE
     if document.get("error"):
         return ERROR
+    if b'"abort"' in data and is_aborted(document):
+        return ABORTED
     return _read(document, is_frame=True)
+
+
+def is_aborted(document: dict[str, Any]) -> bool:
+    """Whether the engine gave the request up, which it tells as a finish reason of its own."""
+    choices = document.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and choice.get("finish_reason") == "abort" for choice in choices
+    )
 
 
 def read_answer(document: dict[str, Any]) -> Reading:
@@ -75,16 +88,18 @@ def _read(document: dict[str, Any], *, is_frame: bool) -> Reading:
     choices = document.get("choices")
     tokens = isinstance(choices, list) and any(_has_tokens(choice) for choice in choices)
     usage = document.get("usage")
-    details = document.get("sglext")
+    details, metrics = document.get("sglext"), document.get("metrics")
     tail = document if is_frame and choices == [] else None
-    if usage is None and details is None and tail is None:
+    if usage is None and details is None and metrics is None and tail is None:
         return TOKENS if tokens else NOTHING
     spec, invalid = None, False
-    if isinstance(details, dict) and details.get("spec_tokens_details") is not None:
-        try:
+    try:
+        if isinstance(details, dict) and details.get("spec_tokens_details") is not None:
             spec = spec_stats(details["spec_tokens_details"])
-        except ValueError:
-            invalid = True
+        elif isinstance(metrics, dict) and metrics.get("speculative_decoding") is not None:
+            spec = vllm_spec_stats(metrics["speculative_decoding"])
+    except ValueError:
+        invalid = True
     return Reading(
         tokens=tokens,
         usage=_usage(usage) if isinstance(usage, dict) else None,
@@ -121,7 +136,7 @@ def _count(mapping: object, key: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _data(frame: bytes) -> bytes:
+def frame_data(frame: bytes) -> bytes:
     """The frame's data, its `data:` lines joined as the standard says."""
     body = frame.strip(b"\r\n")
     if body.startswith(b"data:") and b"\n" not in body:

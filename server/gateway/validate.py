@@ -61,6 +61,14 @@ def check_completion(body: dict[str, Any], names: tuple[str, ...], context_lengt
     prompt = body.get("prompt")
     if prompt is None:
         raise missing("prompt", "a string, a list of strings, a list of token ids or a list of such lists")
+    if context_length is not None and isinstance(prompt, list):
+        for at, ids in [("prompt", prompt), *((f"prompt[{i}]", ids) for i, ids in enumerate(prompt))]:
+            if isinstance(ids, list) and ids and _is_token_ids(ids) and len(ids) >= context_length:
+                raise InvalidRequestError(
+                    f"{at} has {len(ids)} tokens: send fewer than {context_length}, the model's context length.",
+                    at,
+                    code="context_length_exceeded",
+                )
     if not _is_prompt(prompt):
         raise wrong("prompt", prompt, "a string, or a list, not empty, of strings, of token ids or of lists of these")
 

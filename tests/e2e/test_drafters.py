@@ -1,9 +1,9 @@
 """Drafters on the real engine: an adapted one works as well as the original; a broken one is found by the gate."""
 
+import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
@@ -14,39 +14,43 @@ from drafter_files.variants import (
     with_random_head,
     with_shuffled_d2t,
 )
-from e2e.stack import COMMAND, Served, boot
+from e2e.stack import COMMAND, boot, free_ports
 
 from k25serve.drafters.check import Verdict
 from k25serve.drafters.gate import GateResult, GateSettings, run_gate
 from k25serve.drafters.tiny import DRAFTER, TARGET
+from k25serve.server.config import load_profile
+from k25serve.server.engine.argv import engine_command, engine_env
+from k25serve.server.engine.process import EngineProcess
+from k25serve.server.engine.readiness import engine_url, wait_ready
 
 pytestmark = [pytest.mark.engine, pytest.mark.full]
 # One request at a time: in a batch the order of sums, and so a near tie, depends on who else is in it.
 SETTINGS = GateSettings(policy="refuse", accept_floor=1.3, max_tokens=64, concurrency=1)
 
 
-@contextmanager
-def serving(folder: Path, drafter: Path, *overrides: str) -> Iterator[Served]:
-    folder.mkdir(exist_ok=True)
-    sets = [item for pair in ((f"speculation.drafter={drafter}", *overrides)) for item in ("--set", pair)]
-    with boot(folder, "serve", "-p", "cpu-tiny", "--set", "engine.dtype=float32", *sets) as served:
-        yield served
-
-
 async def gate_of(folder: Path, drafter: Path) -> GateResult:
-    with serving(folder, drafter) as served:
-        return await run_gate(served.gateway_url, SETTINGS)
+    """The gate's result on an engine started without the check, which would refuse some of these drafters itself."""
+    (port,) = free_ports(1)
+    overrides = (f"speculation.drafter={drafter}", "engine.dtype=float32", f"engine.port={port}")
+    profile = load_profile("cpu-tiny", overrides)
+    engine = await EngineProcess.start(engine_command(profile), engine_env(profile), folder / "engine.log", 30)
+    try:
+        await wait_ready(engine, profile)
+        return await run_gate(engine_url(profile), SETTINGS)
+    finally:
+        await engine.stop()
 
 
 async def test_adapted_drafter_accepts_as_the_original(tmp_path: Path) -> None:
     old = as_k2_checkpoint(DRAFTER, tmp_path / "k2", context_length=512)
     check = [COMMAND, "drafter", "check", "--drafter", old, "--target", TARGET]
-    refused = subprocess.run(check, capture_output=True, text=True, check=False)
+    refused = await asyncio.to_thread(subprocess.run, check, capture_output=True, text=True, check=False)
     assert refused.returncode == 1, refused.stdout
     adapted = tmp_path / "adapted"
     aux = ["--aux-convention", "output"]
     adapt = [COMMAND, "drafter", "adapt", "kimi_k2", "--drafter", old, "--out", adapted, "--target", TARGET, *aux]
-    done = subprocess.run(adapt, capture_output=True, text=True, check=False)
+    done = await asyncio.to_thread(subprocess.run, adapt, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stdout + done.stderr
     original, new = await gate_of(tmp_path / "a", DRAFTER), await gate_of(tmp_path / "b", adapted)
     print(f"accept_length original {original.overall}, adapted {new.overall}")
@@ -56,7 +60,7 @@ async def test_adapted_drafter_accepts_as_the_original(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("break_it", [with_random_head, with_aux_layers_off_by_one, with_shuffled_d2t])
 async def test_gate_finds_a_broken_drafter(tmp_path: Path, break_it: Callable[[Path, Path], Path]) -> None:
-    result = await gate_of(tmp_path / "run", break_it(DRAFTER, tmp_path / "broken"))
+    result = await gate_of(tmp_path, break_it(DRAFTER, tmp_path / "broken"))
     print(f"{break_it.__name__}: {result.verdict}, {result.overall}")
     assert result.verdict is Verdict.REFUSE
     assert result.reasons
@@ -77,9 +81,12 @@ async def test_gate_at_start_is_told_and_exported(tmp_path: Path) -> None:
 
 def test_gate_refuses_the_launch(tmp_path: Path) -> None:
     broken = with_random_head(DRAFTER, tmp_path / "broken")
-    with pytest.raises(AssertionError, match="k25serve ended with 1") as caught:
-        with serving(tmp_path / "run", broken, "gate.policy=refuse"):
-            pass
+    overrides = ("--set", f"speculation.drafter={broken}", "--set", "gate.policy=refuse")
+    with (
+        pytest.raises(AssertionError, match="k25serve ended with 1") as caught,
+        boot(tmp_path, "serve", "-p", "cpu-tiny", *overrides),
+    ):
+        pass
     assert "acceptance gate: refuse, accept_length 1.0" in str(caught.value)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k25serve.server.gateway.errors import RejectedError
-from k25serve.server.gateway.plan import ENDPOINTS, make_plan
+from k25serve.server.gateway.plan import ENDPOINTS, check_request, make_plan
 from k25serve.server.gateway.settings import GatewaySettings
 
 SETTINGS = GatewaySettings(upstream="http://127.0.0.1:1", served_model_name="kimi", model_aliases=("k2",))
@@ -16,7 +16,11 @@ MESSAGES = [{"role": "user", "content": "x"}]
 
 def plan(endpoint=CHAT, **fields):
     body = {"model": "kimi", "messages": MESSAGES, "prompt": "x"} | fields
-    return make_plan(json.dumps(body).encode(), endpoint, SETTINGS)
+    return planned(json.dumps(body).encode(), endpoint)
+
+
+def planned(raw, endpoint=CHAT):
+    return make_plan(check_request(raw, endpoint, SETTINGS), SETTINGS.every_arm[0], SETTINGS)
 
 
 def test_every_plan_has_an_id_of_its_own():
@@ -59,7 +63,7 @@ def test_deep_nesting_is_planned_or_refused(field, depth):
     fields = {"model": '"kimi"', "messages": json.dumps(MESSAGES), "stream": "true"} | {field: deep}
     raw = "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}"
     with contextlib.suppress(RejectedError):
-        assert b'"rid":"' in make_plan(raw.encode(), CHAT, SETTINGS).body
+        assert b'"rid":"' in planned(raw.encode()).body
 
 
 JSON = st.recursive(
@@ -82,7 +86,7 @@ def test_any_body_is_planned_or_refused(fields, chat):
         made = plan(CHAT if chat else COMPLETION, **fields)
         sent = json.loads(made.body)
         assert sent["rid"] == made.rid
-        changed = {"rid", "stream_options", "return_spec_tokens_details"}
+        changed = {"rid", "stream_options", "return_spec_tokens_details", "messages", "max_tokens"}
         assert {key: sent[key] for key in fields.keys() - changed} == {
             key: fields[key] for key in fields.keys() - changed
         }
@@ -92,4 +96,4 @@ def test_any_body_is_planned_or_refused(fields, chat):
 @given(st.binary(max_size=40))
 def test_any_bytes_are_planned_or_refused(raw):
     with contextlib.suppress(RejectedError):
-        make_plan(raw, CHAT, SETTINGS)
+        planned(raw)

@@ -1,11 +1,10 @@
 import asyncio
 
 import aiohttp
-import pytest
+from prometheus_client import CollectorRegistry, Gauge
 
 from k25serve.bench.engine_sim.app import SimEngine
 from k25serve.bench.engine_sim.settings import SimSettings
-from k25serve.server.gateway.errors import NotReadyError
 from k25serve.server.gateway.readiness import Readiness
 
 FAST = {
@@ -32,11 +31,12 @@ async def until_ready(gateway, wanted):
 
 def test_an_object_that_a_supervisor_sets():
     readiness = Readiness("loading weights")
-    with pytest.raises(NotReadyError, match=r"loading weights. Try again in 5 s"):
-        readiness.require(5)
+    gauge = Gauge("ready", "1 while ready.", registry=CollectorRegistry())
+    readiness.show_on(gauge)
+    assert (readiness.ready, readiness.reason) == (False, "loading weights")
     readiness.set_ready()
-    readiness.require(5)
     assert readiness.ready
+    assert [sample.value for family in gauge.collect() for sample in family.samples] == [1]
     readiness.set_not_ready("it died")
     assert (readiness.ready, readiness.reason) == (False, "it died")
 

@@ -46,7 +46,11 @@ GOOD = {
     "no content with tool calls": says(USER, {"role": "assistant", "tool_calls": [CALL]}),
     "an assistant that only thought": says(USER, {"role": "assistant", "content": None, "reasoning_content": "R"}),
     "thinking part": says(USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": "R"}]}),
-    "images": user({"type": "text", "text": "what?"}, IMAGE, {"type": "video_url", "video_url": {"url": "u"}}),
+    "images": user(
+        {"type": "text", "text": "what?"},
+        IMAGE,
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AA=="}},
+    ),
     "arguments as an object": says(
         USER, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]}
     ),

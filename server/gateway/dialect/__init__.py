@@ -1,0 +1,1 @@
+"""One dialect for clients, whatever an arm speaks: requests on their way in, answers on their way out."""

@@ -1,0 +1,58 @@
+"""Recognises a frame that differs from an earlier one in its text alone, without parsing it. Pure."""
+
+import re
+
+_TEXT_KEYS = (b'"content":"', b'"reasoning_content":"', b'"reasoning":"', b'"text":"')
+# Not in it: what ends or escapes a JSON string, what it can't hold, and the first byte of Kimi's tool-call markers.
+_PLAIN = re.compile(rb'[^"\\<\x00-\x1f]+')
+_ID_LIKE = b"functions_"
+"""At the start of a string it may be a tool call's id; see dialect/rules.py."""
+
+
+class FrameShape:
+    """The bytes around one frame's text.
+
+    In a long answer nearly every frame has the shape of the one before. Where that one was parsed, carried tokens and
+    passed unchanged, so does a frame with the same bytes around another non-empty text: it parses to the same document
+    but for the text, and no rule looks at plain text.
+    """
+
+    def __init__(self) -> None:
+        self._before = b""
+        self._after = b""
+
+    def learn(self, frame: bytes) -> None:
+        """Takes the shape of a frame that was parsed, carried tokens and passed unchanged."""
+        for key in _TEXT_KEYS:
+            at = frame.find(key)
+            if at < 0:
+                continue
+            start = at + len(key)
+            stop = frame.find(b'"', start)
+            if self._is_plain(frame[start:stop]):
+                self._before, self._after = frame[:start], frame[stop:]
+                return
+
+    def fits(self, data: bytes) -> bool:
+        """Whether `data` is exactly one frame of the shape."""
+        before, after = self._before, self._after
+        return (
+            data.startswith(before)
+            and data.endswith(after)
+            and before != b""
+            and self._is_plain(data[len(before) : -len(after)])
+        )
+
+    @staticmethod
+    def _is_plain(text: bytes) -> bool:
+        if _PLAIN.fullmatch(text) is None or text.startswith(_ID_LIKE):
+            return False
+        return text.isascii() or _is_utf8(text)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
