@@ -1,0 +1,15 @@
+"""`k25serve bench ...`: argv -> call. Each tool's commands are in its own folder; heavy imports wait inside them."""
+
+import typer
+
+from k25serve.bench.comm.commands import app as comm_app
+from k25serve.bench.plan.commands import app as plan_app
+from k25serve.bench.trace.commands import app as trace_app
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Explain a decode step, measure the links, predict whether speculation pays.",
+)
+app.add_typer(trace_app, name="trace")
+app.add_typer(comm_app, name="comm")
+app.add_typer(plan_app, name="plan")

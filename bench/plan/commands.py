@@ -1,0 +1,258 @@
+"""`bench plan`: does speculation pay, at which load, with how many draft tokens."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from k25serve.bench.default_group import DefaultGroup
+
+if TYPE_CHECKING:
+    from k25serve.bench.plan.acceptance import AcceptCurve
+    from k25serve.bench.plan.model import Planner
+
+app = typer.Typer(
+    cls=DefaultGroup,
+    help="Predict the speed-up of speculation from measured terms, and check the prediction. `bench plan` is "
+    "`bench plan predict`.",
+)
+
+Machine = Annotated[
+    str,
+    typer.Option(
+        "--calibration", "-m", metavar="NAME|FILE", help="rtx6kpro-k26-v4, user-vllm-0.16, or a file like them."
+    ),
+]
+Accept = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FILE|LIST|A@K",
+        help="Accept curve: golden, golden-no-thinking, rtx6kpro; a file; shares by position like 0.83,0.60,0.45 (an "
+        "engine's per-position counters); one accept length like 2.9@3; or registry:REPOSITORY[:CLASS], a drafter's "
+        "published ones.",
+    ),
+]
+Concurrency = Annotated[list[int] | None, typer.Option("--concurrency", "-c", min=1, help="May be repeated.")]
+Context = Annotated[list[int] | None, typer.Option(min=0, help="Tokens of context. May be repeated.")]
+Method = Annotated[str, typer.Option(metavar="eagle3|ngram")]
+Link = Annotated[
+    str | None,
+    typer.Option(
+        "--all-reduce",
+        metavar="ALPHA,BETA|FILE",
+        help="All-reduces to put in place of the machine's own: us and us per KiB, or a result file of `bench comm`.",
+    ),
+]
+VerifyRows = Annotated[
+    str,
+    typer.Option(
+        metavar="tokens|requests",
+        help="How often a verify step reads a request's context: once a draft token (stock kernels), or once a request "
+        "(a kernel that tiles heads and draft tokens).",
+    ),
+]
+Results = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Write a result file, under DIR/plan/.")]
+
+DEFAULT_MACHINE = "rtx6kpro-k26-v4"
+DEFAULT_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+@app.command()
+def predict(
+    machine: Machine = DEFAULT_MACHINE,
+    accept: Accept = "golden",
+    concurrency: Concurrency = None,
+    context: Context = None,
+    k: Annotated[list[int] | None, typer.Option("-k", min=1, help="EAGLE-3's draft tokens. May be repeated.")] = None,
+    ngram_k: Annotated[int, typer.Option(min=0, help="N-gram's draft tokens; 0 leaves it out.")] = 5,
+    ngram_accept: Annotated[
+        str | None,
+        typer.Option(metavar="...", help="As --accept, for n-gram. Default: from the user's result."),
+    ] = None,
+    link: Link = None,
+    verify_rows: VerifyRows = "tokens",
+    results: Results = None,
+) -> None:
+    """Speed-up with an interval, break-even accept length and verdict for EAGLE-3, n-gram and none; the best of them.
+
+    Verdict: pays or costs where the 90 % interval lies on one side of 1, else even.
+    """
+    from k25serve.bench.plan.acceptance import load_accept
+    from k25serve.bench.plan.grid import predict_grid
+    from k25serve.bench.plan.report import plan_data
+    from k25serve.bench.plan.table import show_plan
+    from k25serve.bench.provenance import Recorder, write
+
+    recorder = Recorder("plan")
+    planner, eagle = _planner(machine, verify_rows, link), load_accept(accept)
+    ngram = _ngram_curve(ngram_accept)
+    corners = [(c, length) for length in context or [0] for c in concurrency or DEFAULT_CONCURRENCY]
+    cells, best = predict_grid(planner, corners, eagle, k or [1, 2, 3, 4, 5], ngram, ngram_k)
+    show_plan(planner, cells, best, Console())
+    if results is not None:
+        data = plan_data(planner, [eagle, ngram], cells, best)
+        typer.echo(f"result: {write(recorder.finish(data), results)}", err=True)
+
+
+@app.command()
+def explain(
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1)] = 1,
+    context: Annotated[int, typer.Option(min=0)] = 0,
+    k: Annotated[int, typer.Option("-k", min=0)] = 3,
+    machine: Machine = DEFAULT_MACHINE,
+    accept: Accept = "golden",
+    method: Method = "eagle3",
+    link: Link = None,
+    verify_rows: VerifyRows = "tokens",
+) -> None:
+    """Each term of one cell."""
+    from k25serve.bench.plan.acceptance import load_accept
+    from k25serve.bench.plan.table import show_cell
+
+    planner = _planner(machine, verify_rows, link)
+    show_cell(planner.cell(concurrency, context, k, load_accept(accept), _method(method)), Console())
+
+
+@app.command()
+def validate(
+    bar: Annotated[float, typer.Option(min=0, help="Mean relative error that is too much.")] = 0.10,
+    results: Results = None,
+) -> None:
+    """Errors on data that was not fitted: columns left out, longer contexts, another run. Exit code 1 above the bar."""
+    from k25serve.bench.plan.report import check_row
+    from k25serve.bench.plan.table import show_checks
+    from k25serve.bench.plan.validate import validate as check
+    from k25serve.bench.provenance import Recorder, write
+
+    recorder = Recorder("plan-validate")
+    checks = check(bar=bar)
+    show_checks(checks, Console())
+    if results is not None:
+        data = {"checks": [check_row(one) for one in checks]}
+        typer.echo(f"result: {write(recorder.finish(data), results)}", err=True)
+    if any(one.failed for one in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def ngram(machine: Machine = "user-vllm-0.16") -> None:
+    """What a known n-gram slow-down says about accepted tokens a step."""
+    from k25serve.bench.plan.ngram import explain_ngram
+    from k25serve.bench.plan.table import show_ngram
+
+    show_ngram(explain_ngram(_planner(machine)), Console())
+
+
+@app.command()
+def layout(
+    machine: Machine = DEFAULT_MACHINE,
+    concurrency: Concurrency = None,
+    hardware: Annotated[str, typer.Option(metavar="NAME")] = "rtx-pro-6000-server",
+) -> None:
+    """TP=8 against TP=4 x PP=2 from the same terms; a projection, not checked against any measurement."""
+    from k25serve.bench.plan.layout import compare_layouts
+    from k25serve.bench.plan.roofline import load_hardware
+    from k25serve.bench.plan.table import show_layouts
+
+    planner, device = _planner(machine), load_hardware(hardware)
+    sizes = concurrency or DEFAULT_CONCURRENCY
+    show_layouts([compare_layouts(planner.curve, device, planner.machine.ranks, c) for c in sizes], Console())
+
+
+@app.command()
+def roofline(
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1)] = 1,
+    context: Annotated[int, typer.Option(min=0)] = 0,
+    k: Annotated[int, typer.Option("-k", min=0)] = 0,
+    model: Annotated[str, typer.Option(metavar="NAME|config.json")] = "kimi-k2.5",
+    hardware: Annotated[str, typer.Option(metavar="NAME")] = "rtx-pro-6000-server",
+    ranks: Annotated[int, typer.Option(min=1)] = 8,
+    machine: Annotated[str, typer.Option("--calibration", "-m", metavar="NAME|FILE")] = "user-vllm-0.16",
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A result of `bench trace`: the gaps come from it.")
+    ] = None,
+) -> None:
+    """Bytes and FLOP of a step, the time that memory alone takes, the efficiency, and the largest gap."""
+    from k25serve.bench.plan.architecture import load_architecture
+    from k25serve.bench.plan.curve import all_reduce_ms
+    from k25serve.bench.plan.roofline import gaps_from_terms, gaps_from_trace, load_hardware
+    from k25serve.bench.plan.roofline import roofline as measure
+    from k25serve.bench.plan.table import show_roofline
+    from k25serve.bench.trace.diff import load
+    from k25serve.server.errors import UserError
+
+    architecture, device = load_architecture(model), load_hardware(hardware)
+    line = measure(architecture, device, ranks, concurrency, context, k)
+    if trace is not None:
+        report = load(trace)
+        if report is None:
+            raise UserError(f"--trace {trace}: not a result file of `bench trace`; make one with --results")
+        rank = next(rank for rank in report.ranks if rank.rank == report.timeline.rank)
+        step = next(mode.span_ms for mode in rank.modes if mode.mode == report.mode)
+        gaps = gaps_from_trace(report, line)
+    else:
+        planner = _planner(machine)
+        tokens = concurrency * (k + 1)
+        step = planner.curve.step_ms(tokens, context)
+        gaps = gaps_from_terms(step, all_reduce_ms(planner.curve.link, architecture, tokens), line)
+    show_roofline(line, device, step, gaps, Console())
+
+
+@app.command()
+def adaptive(
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="For SGLang's --speculative-adaptive-config.")],
+    machine: Machine = DEFAULT_MACHINE,
+    accept: Accept = "golden",
+    context: Annotated[int, typer.Option(min=0, help="Typical context: SGLang's slots know batch sizes only.")] = 0,
+    verify_rows: VerifyRows = "tokens",
+    profile: Annotated[
+        str | None, typer.Option("--profile", "-p", metavar="NAME|FILE", help="Check that its server can adapt.")
+    ] = None,
+) -> None:
+    """Write SGLang's adaptive-speculation config for this machine, with no speculation where it does not pay.
+
+    Form of SGLang 0.5.23; EAGLE and EAGLE3 with topk 1 only, not with DP attention, two-batch overlap or pdmux.
+    """
+    import orjson
+
+    from k25serve.bench.plan.acceptance import load_accept
+    from k25serve.bench.plan.adaptive import adaptive_config, check_profile
+    from k25serve.server.config import load_profile
+
+    if profile is not None:
+        check_profile(load_profile(profile, need_models=False))
+    config = adaptive_config(_planner(machine, verify_rows), load_accept(accept), context)
+    output.write_bytes(orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    typer.echo(f"{output}: " + ", ".join(f"batch {size}: {slot['candidate_steps']}" for size, slot in config.items()))
+
+
+def _planner(machine: str, verify_rows: str = "tokens", link: str | None = None) -> "Planner":
+    from k25serve.bench.plan.calibration import load_calibration
+    from k25serve.bench.plan.links import load_link
+    from k25serve.bench.plan.model import Planner
+    from k25serve.server.errors import UserError
+
+    replaced = load_link(link) if link is not None else None
+    if verify_rows == "tokens":
+        return Planner.build(load_calibration(machine), verify_rows="tokens", link=replaced)
+    if verify_rows == "requests":
+        return Planner.build(load_calibration(machine), verify_rows="requests", link=replaced)
+    raise UserError(f"--verify-rows {verify_rows}: tokens or requests")
+
+
+def _ngram_curve(name: str | None) -> "AcceptCurve":
+    from k25serve.bench.plan.acceptance import load_accept
+    from k25serve.bench.plan.ngram import explain_ngram, ngram_accept
+
+    return load_accept(name) if name is not None else ngram_accept(explain_ngram(_planner("user-vllm-0.16")))
+
+
+def _method(name: str) -> Literal["eagle3", "ngram"]:
+    from k25serve.server.errors import UserError
+
+    if name == "eagle3":
+        return "eagle3"
+    if name == "ngram":
+        return "ngram"
+    raise UserError(f"--method {name}: eagle3 or ngram")

@@ -1,0 +1,1 @@
+"""Kernels of our own, one folder an operation: a readable reference beside each."""

@@ -1,0 +1,176 @@
+"""`bench plan` as a user calls it."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from k25serve.bench import provenance
+from k25serve.bench.cli import app
+from k25serve.bench.comm.report import CommReport
+from k25serve.bench.plan import commands
+from k25serve.bench.plan.calibration import load_calibration
+from k25serve.bench.plan.links import load_link
+from k25serve.server.errors import UserError
+
+
+def run(*arguments: str) -> str:
+    ran = CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": "200"})
+    assert ran.exit_code == 0, ran.output
+    return " ".join(ran.output.split())
+
+
+def test_predict_compares_eagle_ngram_and_none(tmp_path: Path) -> None:
+    text = run("-c", "1", "-c", "128", "--context", "0", "--context", "131072", "-k", "3", "--results", str(tmp_path))
+    for word in ("pays", "costs", "ngram", "eagle3", "none", "rtx6kpro-k26-v4"):
+        assert word in text
+    (written,) = (tmp_path / "plan").iterdir()
+    data = provenance.read(written).data
+    assert [(row["concurrency"], row["context"]) for row in data["best"]] == [
+        (1, 0),
+        (128, 0),
+        (1, 131072),
+        (128, 131072),
+    ]
+    assert len(data["cells"]) == 4 * 2
+    assert all(row["low"] <= row["speedup"] <= row["high"] for row in data["cells"])
+    assert data["calibration"]["source"].startswith("https://")
+
+
+def test_explain_shows_each_term() -> None:
+    text = run("explain", "-c", "8", "--context", "16384", "-k", "3")
+    for word in ("fixed", "experts", "all-reduce", "attention", "draft", "plain step", "cycle", "breaks even"):
+        assert word in text
+
+
+def test_validate_passes_and_writes(tmp_path: Path) -> None:
+    text = run("validate", "--results", str(tmp_path))
+    assert "bar 10%: held" in text
+    (written,) = (tmp_path / "plan-validate").iterdir()
+    checks = provenance.read(written).data["checks"]
+    assert checks[0]["mean_error"] <= checks[0]["bar"] == 0.10
+
+
+def test_validate_fails_above_the_bar() -> None:
+    ran = CliRunner().invoke(app, ["plan", "validate", "--bar", "0.01"])
+    assert ran.exit_code == 1
+    assert "FAILED" in ran.output
+
+
+def test_ngram_and_layout_and_roofline() -> None:
+    assert "tokens a step" in run("ngram")
+    assert "A projection" in run("layout", "-c", "1", "-c", "64")
+    text = run("roofline")
+    assert "efficiency 31" in text
+    assert "largest gap: all-reduce" in text
+
+
+def test_roofline_from_a_trace(tmp_path: Path) -> None:
+    from k25serve.bench.trace import synthetic
+
+    trace = synthetic.write(tmp_path / "a.json", synthetic.decode_steps(2, 61))
+    ran = CliRunner().invoke(app, ["trace", str(trace), "--results", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    (result,) = (tmp_path / "trace").iterdir()
+    assert "communication, exposed: 2.44 ms" in run("roofline", "--trace", str(result))
+
+
+def test_adaptive_writes_what_sglang_reads(tmp_path: Path) -> None:
+    path = tmp_path / "adaptive.json"
+    assert "batch 1:" in run("adaptive", str(path), "--accept", "rtx6kpro")
+    assert 0 in list(orjson.loads(path.read_bytes()).values())[-1]["candidate_steps"]
+
+
+def test_own_machine_from_a_file(tmp_path: Path) -> None:
+    mine = load_calibration("rtx6kpro-k26-v4").model_dump(mode="json") | {"name": "mine"}
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(orjson.dumps(mine))
+    assert "mine:" in run("-m", str(path), "-c", "1", "-k", "3")
+    mine["points"] = mine["points"][:2]
+    path.write_bytes(orjson.dumps(mine))
+    with pytest.raises(UserError, match=r"under four with k 0"):
+        load_calibration(str(path))
+    mine["extra"] = 1
+    path.write_bytes(orjson.dumps(mine))
+    with pytest.raises(UserError, match=r"extra"):
+        load_calibration(str(path))
+    with pytest.raises(UserError, match="--calibration nowhere: none of rtx6kpro-k26-v3"):
+        load_calibration("nowhere")
+
+
+def comm_result(folder: Path, *, passed: bool = True) -> Path:
+    fit = {
+        "operation": "all_reduce",
+        "alpha_us": 5.0,
+        "beta_us_per_kib": 0.05,
+        "bandwidth_gb_s": 20.5,
+        "residual_rms": 0.01,
+        "residual_worst": 0.02,
+        "points": 5,
+        "smallest": 14336,
+        "largest": 1 << 20,
+    }
+    run = {
+        "variant": "default",
+        "environment": {},
+        "plan": {"backend": "nccl", "sizes": [14336]},
+        "ranks": 8,
+        "passed": passed,
+        "seconds": 1.0,
+        "limit_s": 60.0,
+        "ends": [],
+        "fits": [{**fit, "graph": False}, {**fit, "graph": True, "alpha_us": 4.0}],
+    }
+    host = {
+        "kernel_command_line": "",
+        "iommu_groups": 0,
+        "iommu_type": "",
+        "topology": "",
+        "nccl_environment": {},
+        "findings": [],
+    }
+    report = CommReport.model_validate({"host": host, "runs": [run]})
+    return provenance.write(provenance.Recorder("comm").finish(report.model_dump(mode="json")), folder)
+
+
+def test_links_come_from_their_measurement(tmp_path: Path) -> None:
+    path = comm_result(tmp_path)
+    link = load_link(str(path))
+    assert (link.alpha_us, link.beta_us_per_kib, link.source) == (4.0, 0.05, str(path))
+    assert "tok/s" in run("-c", "1", "-k", "3", "--all-reduce", str(path))
+    assert load_link("18.8,0.08").alpha_us == 18.8
+
+
+def test_links_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no all-reduce fit"):
+        load_link(str(comm_result(tmp_path, passed=False)))
+    other = provenance.write(provenance.Recorder("trace").finish({"x": 1}), tmp_path)
+    with pytest.raises(UserError, match="not a result file of `bench comm`"):
+        load_link(str(other))
+    with pytest.raises(UserError, match="neither ALPHA,BETA"):
+        load_link("fast")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", "--method", "magic"], "--method magic: eagle3 or ngram"),
+        (["--verify-rows", "none"], "--verify-rows none: tokens or requests"),
+        (["roofline", "--hardware", "abacus"], "--hardware abacus: none of"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments: list[str], message: str) -> None:
+    ran = CliRunner().invoke(app, ["plan", *arguments])
+    assert isinstance(ran.exception, UserError)
+    assert message in str(ran.exception)
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys; import k25serve.bench.cli; print([m for m in ('torch', 'numpy', 'sglang') if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+    assert commands.DEFAULT_MACHINE == "rtx6kpro-k26-v4"
