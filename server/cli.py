@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from k25serve.bench.cli import app as bench_app
 from k25serve.drafters.cli import app as drafter_app
 from k25serve.drafters.gate.host import Host
 from k25serve.server.config import Profile, load_profile, profile_names
@@ -24,6 +25,7 @@ app = typer.Typer(
     "`k25serve demo` needs nothing: it serves a packaged tiny model, on the CPU where there is no GPU.",
 )
 app.add_typer(drafter_app)
+app.add_typer(bench_app)
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[

@@ -55,6 +55,7 @@ async def ask(profile: Profile, console: Console, question: str) -> None:
     console.print(Text("A  ", style="bold"), end="")
     started = time.monotonic()
     first = last = 0.0
+    in_thought = False
     usage: dict[str, Any] = {}
     details: dict[str, Any] = {}
     async with aiohttp.ClientSession(raise_for_status=True) as session, session.post(url, json=body) as answer:
@@ -67,7 +68,9 @@ async def ask(profile: Profile, console: Console, question: str) -> None:
                 if thought or text:
                     last = time.monotonic()
                     first = first or last
-                    console.print(Text.assemble((thought, "dim"), text), end="")
+                    gap = "\n\n" if in_thought and text else ""
+                    in_thought = not text
+                    console.print(Text.assemble((thought, "dim"), gap, text), end="")
     console.print("\n")
     tokens = usage["completion_tokens"]
     rate = (tokens - 1) / (last - first) if last > first else float("nan")

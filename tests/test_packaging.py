@@ -25,12 +25,22 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_data_files_are_packaged() -> None:
-    data = PROJECT["tool"]["setuptools"]["package-data"]
-    assert data["k25serve.deploy"] == ["profiles/*.yaml"]
-    assert {path.suffix for path in (ROOT / "deploy" / "profiles").iterdir()} == {".yaml"}
-    assert data["k25serve.drafters.tiny"] == ["models/*/*"]
-    deeper = [path for path in (ROOT / "drafters/tiny/models").glob("*/*/*") if path.suffix != ".pyc"]
-    assert deeper == []
+    """Every file that is not code, in a folder with code, is taken by a pattern of its package."""
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]
+    packages = [name.removeprefix("k25serve.").replace(".", "/") for name in PROJECT["tool"]["setuptools"]["packages"]]
+    tracked = subprocess.run(["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True)
+    missing = []
+    for name in tracked.stdout.splitlines():
+        path = Path(name)
+        if path.suffix in (".py", ".md") or name.startswith(("bench/results/", "deploy/")) or path.name == "py.typed":
+            continue
+        owner = max((package for package in packages if name.startswith(f"{package}/")), key=len)
+        inside = path.relative_to(owner)
+        taken = patterns.get(f"k25serve.{owner.replace('/', '.')}", [])
+        if not any(inside.match(pattern) and len(inside.parts) == len(Path(pattern).parts) for pattern in taken):
+            missing.append(name)
+    assert missing == []
+    assert patterns["k25serve.deploy"] == ["profiles/*.yaml"]
 
 
 def test_entry_points_load() -> None:

@@ -6,6 +6,9 @@ import orjson
 
 from k25serve.bench.gateway.directive import Directive
 
+_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A PNG of one pixel."""
+
 
 def plain(directive: Directive, *, stream: bool, size: int = 1024) -> bytes:
     """A chat request of about `size` bytes."""
@@ -29,6 +32,7 @@ def rich(directive: Directive, *, stream: bool) -> dict[str, Any]:
             "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
         },
     }
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_DOT}", "detail": "low"}}
     call = {
         "id": "functions.look_up:0",
         "type": "function",
@@ -37,6 +41,7 @@ def rich(directive: Directive, *, stream: bool) -> dict[str, Any]:
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "naïve 修改 🙂"}]},
+        {"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]},
         {"role": "assistant", "content": None, "reasoning_content": "I look it up.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "functions.look_up:0", "content": "a: the first letter"},
         {"role": "user", "content": directive.text(), "x_message": {"kept": 1}},
@@ -83,8 +88,17 @@ def difference(sent: object, got: object, path: str = "") -> list[str]:
         found = []
         for key, value in sent.items():
             at = f"{path}.{key}" if path else key
-            found += difference(value, got[key], at) if key in got else [f"{at} lost"]
+            lost = f"{at} (null) lost" if value is None else f"{at} lost"
+            found += difference(value, got[key], at) if key in got else [lost]
         return found
+    if isinstance(sent, list) and isinstance(got, str) and _joined(sent) == got:
+        return [f"{path} joined into one string"]
     if isinstance(sent, list) and isinstance(got, list) and len(sent) == len(got):
         return [line for ours, theirs in zip(sent, got, strict=True) for line in difference(ours, theirs, f"{path}[]")]
     return [] if sent == got and isinstance(sent, bool) == isinstance(got, bool) else [f"{path} changed"]
+
+
+def _joined(parts: list[Any]) -> str | None:
+    """The text of a list of text parts; None if it is another list."""
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    return None if None in texts else "".join(map(str, texts))

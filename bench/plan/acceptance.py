@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Any, Self
 
 from k25serve.bench.plan.data_files import choose, from_file, packaged
+from k25serve.drafters.checkpoint.errors import RegistryError
 from k25serve.drafters.registry import load_registry
 from k25serve.server.errors import UserError
 
@@ -104,7 +105,10 @@ def load_accept(name: str) -> AcceptCurve:
 def _published(name: str) -> AcceptCurve:
     """The mean over a drafter's published benchmarks with a chain of drafts; their spread is the error."""
     repository, _, prompt_class = name.partition(":")
-    entry = load_registry().get(repository)
+    try:
+        entry = load_registry().get(repository)
+    except RegistryError as unknown:
+        raise UserError(f"--accept {REGISTRY}{name}: {unknown}") from None
     rows = [
         (row.accept_length, int(steps))
         for row in entry.acceptance
@@ -115,8 +119,8 @@ def _published(name: str) -> AcceptCurve:
     if len(depths) != 1:
         classes = ", ".join(sorted({row.prompt_class for row in entry.acceptance})) or "none"
         raise UserError(
-            f"--accept {REGISTRY}{name}: needs published accept lengths with topk 1 at one draft depth, found {len(rows)} "
-            f"at {len(depths)} (classes: {classes})"
+            f"--accept {REGISTRY}{name}: needs published accept lengths with topk 1 at one depth, found {len(rows)} at "
+            f"{len(depths)} (classes: {classes})"
         )
     lengths = [length for length, _ in rows]
     error = max(OWN_ERROR, stdev(lengths) / fmean(lengths) if len(lengths) > 1 else PUBLISHED_ERROR)

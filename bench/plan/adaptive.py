@@ -79,6 +79,4 @@ def check_profile(profile: Profile) -> None:
         raise UserError(f"profile {profile.name}: speculation.topk {speculation.topk}: only 1 adapts; set it to 1")
     for flag in NOT_WITH:
         if any(one == flag or one.startswith(f"{flag}=") for one in flags):
-            raise UserError(
-                f"profile {profile.name}: engine.extra_args {flag}: not with adaptive speculation; remove it"
-            )
+            raise UserError(f"profile {profile.name}: engine.extra_args {flag}: not with adaptive drafts; remove it")

@@ -43,7 +43,8 @@ def show(
     """Kernel time by class for each step, the all-reduces, and what the ranks wait for each other.
 
     Shares are told by name: of summed kernel time (profilers' tables), of the union, and exposed (nothing computed
-    meanwhile). Missing or double ranks, and cut files, are errors.
+    meanwhile). Missing or double ranks, and cut files, are errors. Files are read as streams, one rank after the other:
+    memory is about 150 bytes for each device event of a rank, whatever the size of the files.
     """
     from k25serve.bench.provenance import Recorder, write
     from k25serve.bench.trace import page, table

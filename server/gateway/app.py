@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from k25serve.server.gateway import health, v1
 from k25serve.server.gateway.drain import Drain
+from k25serve.server.gateway.openapi import openapi_paths
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.runtime import Runtime, open_runtime
 from k25serve.server.gateway.settings import GatewaySettings
@@ -39,6 +40,9 @@ def create_app(
 
     rest = FastAPI(title="k25serve gateway", lifespan=lifespan, docs_url=None, redoc_url=None)
     rest.include_router(health.router)
+    document = rest.openapi()
+    document["paths"] |= openapi_paths(settings)
+    rest.openapi_schema = document
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and v1.is_v1(scope["path"]):

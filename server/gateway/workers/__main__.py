@@ -1,4 +1,4 @@
-"""One worker: `python -m k25serve.server.gateway.workers FD DRAIN_S`, its settings on stdin. See supervise.py."""
+"""One worker, as supervise.py starts it: `python -m k25serve.server.gateway.workers FD DRAIN_S`, settings on stdin."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from k25serve.server.gateway.settings import GatewaySettings
 
 def main() -> None:
     number, drain_s = int(sys.argv[1]), int(sys.argv[2])
-    settings = GatewaySettings.model_validate_json(sys.stdin.buffer.read())
+    settings = GatewaySettings.model_validate_json(sys.stdin.buffer.readline())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signalled(settings, socket.socket(fileno=number), drain_s))
 
@@ -25,8 +25,16 @@ async def _until_signalled(settings: GatewaySettings, listener: socket.socket, d
     drain = Drain()
     listener.setblocking(False)
     serving = asyncio.create_task(serve_on(listener, create_app(settings, drain=drain), drain=drain, drain_s=drain_s))
+    loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, serving.cancel)
+        loop.add_signal_handler(name, serving.cancel)
+
+    def supervisor_gone() -> None:
+        loop.remove_reader(sys.stdin.fileno())
+        serving.cancel()
+
+    # Nothing more is ever written there: readable means that the other end is closed.
+    loop.add_reader(sys.stdin.fileno(), supervisor_gone)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
 

@@ -65,7 +65,10 @@ class _Pool:
         loop.add_signal_handler(signal.SIGHUP, self._signal, signal.SIGHUP)
         keepers = [asyncio.create_task(self._keep(), name=f"worker {i}") for i in range(self._settings.workers)]
         try:
-            await asyncio.gather(*keepers)
+            await asyncio.wait(keepers, return_when=asyncio.FIRST_EXCEPTION)
+            for keeper in keepers:
+                if keeper.done():
+                    keeper.result()
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
             for keeper in keepers:
@@ -98,10 +101,10 @@ class _Pool:
         )
         assert worker.stdin is not None
         # Through a pipe: keys of the engines don't belong on a command line.
-        worker.stdin.write(orjson.dumps(self._settings.model_dump(), default=_plain))
+        # It stays open: its end tells a worker that this process is gone.
+        worker.stdin.write(orjson.dumps(self._settings.model_dump(), default=_plain) + b"\n")
         with contextlib.suppress(ConnectionError):
             await worker.stdin.drain()
-        worker.stdin.close()
         return worker
 
     async def _stop(self, worker: asyncio.subprocess.Process) -> None:

@@ -95,6 +95,7 @@ def test_command(
 ) -> None:
     monkeypatch.setattr(sweep, "preflight", functools.partial(sweep.preflight, worker=stub(behaviour)))
     monkeypatch.setattr(host, "gpu_count", lambda: 2)
+    monkeypatch.setattr(sweep, "FALLBACKS", ("p2p-off",))
     ran = CliRunner().invoke(app, ["comm", "preflight", "--limit", limit, "--results", str(tmp_path)])
     assert ran.exit_code == code, ran.output
     assert words in " ".join(ran.output.split())
@@ -104,12 +105,13 @@ def test_command(
     assert report.host.findings
 
 
-def test_a_launcher_that_is_killed_takes_its_ranks_along() -> None:
+def test_a_launcher_that_is_killed_takes_its_ranks_along(tmp_path: Path) -> None:
     code = (
         "from k25serve.bench.comm import sweep; from k25serve.bench.comm.report import Plan;"
         "sweep.measure(Plan(backend='gloo', sizes=(8,), samples=10**9), 2, 'default', 300.0)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as launcher:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # what it leaves behind goes with the test
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as launcher:
         assert launcher.stdout is not None
         launcher.stdout.readline()
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")

@@ -1,6 +1,6 @@
 import pytest
 
-from k25serve.server.gateway.acceptance import SpecStats, spec_stats
+from k25serve.server.gateway.acceptance import SpecStats, spec_stats, vllm_spec_stats
 
 # Ten verify steps of three drafts each; 22 accepted and one bonus token a step: 32 tokens.
 TEN_STEPS = {
@@ -23,6 +23,15 @@ def test_the_histogram_sums_to_the_steps_and_to_the_accepted_tokens():
     stats = spec_stats(TEN_STEPS)
     assert sum(stats.histogram) == stats.steps
     assert sum(i * count for i, count in enumerate(stats.histogram)) == stats.accepted
+
+
+def test_vllms_counts_are_the_same_thing():
+    theirs = {"num_spec_steps": 10, "num_draft_tokens": 30, "num_accepted_draft_tokens": 22}
+    assert vllm_spec_stats(theirs | {"acceptance_histogram": [1, 1, 3, 5]}) == spec_stats(TEN_STEPS)
+    assert vllm_spec_stats({"num_spec_steps": 0}) is None
+    for wrong in ([], theirs | {"num_accepted_draft_tokens": 31}):
+        with pytest.raises(ValueError, match=r"accepted of|where an object"):
+            vllm_spec_stats(wrong)
 
 
 @pytest.mark.parametrize("details", [{}, {"spec_verify_ct": 0}, [], [None], [{"spec_verify_ct": 0}]])

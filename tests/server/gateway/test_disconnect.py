@@ -34,6 +34,17 @@ async def leave(gateway, eventually, stream, sim, frames):
     return await eventually(lambda: len(engine.cancellations) > before)
 
 
+@pytest.mark.parametrize("phase", PHASES)
+async def test_an_engine_without_aborts_is_let_go_by_its_connection(open_gateway, make_engine, eventually, phase):
+    stream, sim, frames, counted = PHASES[phase]
+    async with open_gateway(make_engine(dialect="vllm")) as gateway:
+        assert await leave(gateway, eventually, stream, sim, frames) < 0.1
+        assert gateway.engine.record.running == 0
+        assert not gateway.engine.record.aborts
+        assert await gateway.metric("disconnects_total", arm="vllm") == 1
+        assert await gateway.metric("aborts_total") is None
+
+
 def open_descriptors():
     return len(os.listdir("/proc/self/fd"))
 

@@ -16,20 +16,22 @@ async def test_readiness_goes_first_then_the_socket_then_the_process(gateway, ev
     url = f"http://127.0.0.1:{await port}"
     body = {"model": "kimi", "stream": True, "messages": [{"role": "user", "content": "x"}]}
     body["sim"] = {"accepted": [0] * 8, "step_s": 0.1}
-    async with aiohttp.ClientSession(base_url=url) as client:
-        async with client.post("/v1/chat/completions", json=body) as response:
-            await response.content.readany()
-            task.cancel()
-            await eventually(lambda: drain.active)
-            async with client.get("/ready") as ready:
-                assert ready.status == 503
-                assert "stopping" in (await ready.json())["reason"]
-            async with client.get("/live") as live:
-                assert live.status == 200
-            late = {**body, "stream": False, "sim": {}}
-            async with client.post("/v1/chat/completions", json=late) as served:
-                assert served.status == 200
-            assert (await response.read()).endswith(b"data: [DONE]\n\n")
+    async with (
+        aiohttp.ClientSession(base_url=url) as client,
+        client.post("/v1/chat/completions", json=body) as response,
+    ):
+        await response.content.readany()
+        task.cancel()
+        await eventually(lambda: drain.active)
+        async with client.get("/ready") as ready:
+            assert ready.status == 503
+            assert "stopping" in (await ready.json())["reason"]
+        async with client.get("/live") as live:
+            assert live.status == 200
+        late = {**body, "stream": False, "sim": {}}
+        async with client.post("/v1/chat/completions", json=late) as served:
+            assert served.status == 200
+        assert (await response.read()).endswith(b"data: [DONE]\n\n")
     await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 3)
     assert task.cancelled()
     assert gateway.engine.record.running == 0

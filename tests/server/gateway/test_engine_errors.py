@@ -28,6 +28,18 @@ def test_anything_else_becomes_the_message(raw):
     assert shaped(raw, 500) == {"message": raw.decode(), "type": "server_error", "param": None, "code": None}
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"object":"error","message":"... the context length (4096 tokens).","type":"BadRequestError"}',
+        b'{"error":{"message":"... maximum context length is 4096 tokens","type":"BadRequestError","code":400}}',
+    ],
+)
+def test_a_prompt_that_is_too_long_has_one_code_for_every_engine(raw):
+    assert shaped(raw)["code"] == "context_length_exceeded"
+    assert shaped(raw, 500)["code"] != "context_length_exceeded"
+
+
 def test_an_empty_body_gets_a_message():
     assert shaped(b"", 503)["message"] == "The engine answered with HTTP 503 and no message."
 

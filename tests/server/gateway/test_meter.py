@@ -70,6 +70,24 @@ def test_acceptance_by_hand(metrics, value):
     assert value("accept_length_bucket", le="3.25") == 1
 
 
+def test_acceptance_by_position(metrics, value):
+    """Of ten steps nine accepted the first draft token, eight the second, five the third."""
+    play(start(metrics))
+    positions = [value("spec_accepted_tokens_per_pos_total", position=str(i)) for i in range(4)]
+    assert positions == [9, 8, 5, None]
+    assert sum(positions[:3]) == value("spec_accepted_tokens_total")
+
+
+@pytest.mark.parametrize(("usage", "wasted"), [(None, 3), (Usage(prompt=9, completion=8), 8)])
+def test_tokens_that_nobody_read(metrics, value, usage, wasted):
+    meter = start(metrics)
+    meter.code = 200
+    meter.read(100.1, [NOTHING, TOKENS, TOKENS])
+    meter.read(100.2, [TOKENS, *([Reading(usage=usage, tail={})] if usage else [])])
+    meter.finish(100.3, "disconnected")
+    assert value("tokens_total", kind="wasted") == wasted
+
+
 def test_no_verify_step_gives_no_sample(metrics, value):
     meter = start(metrics)
     meter.read(101.0, [TOKENS, Reading(usage=Usage(prompt=1, completion=1))])

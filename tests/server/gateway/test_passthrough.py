@@ -122,7 +122,7 @@ async def test_a_clients_rid_is_replaced(gateway):
 
 
 async def test_a_clients_headers_and_key_do_not_reach_the_engine(open_gateway):
-    async with open_gateway(upstream_api_key="engine-key") as gateway:
+    async with open_gateway(arm={"api_key": "engine-key"}) as gateway:
         headers = {"Authorization": "Bearer client-key", "X-Data-Parallel-Rank": "3"}
         body = {"model": "kimi", "messages": [{"role": "user", "content": "x"}]}
         async with gateway.client.post("/v1/chat/completions", json=body, headers=headers) as response:

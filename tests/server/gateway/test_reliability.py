@@ -1,4 +1,4 @@
-"""What goes wrong on the way, in both dialects. The full length of the last test: `pytest -m full tests/server/gateway`."""
+"""What goes wrong on the way, in both dialects. At full length: `pytest -m full tests/server/gateway`."""
 
 import asyncio
 import gc
@@ -97,7 +97,7 @@ async def test_a_thousand_streams_at_once(open_gateway):
 
 
 async def storm(gateway, eventually, requests):
-    """Requests of which a tenth leave at a random moment; returns the memory's growth over the second half, in bytes."""
+    """Requests of which a tenth leave at a random moment; gives the memory's growth over the second half, bytes."""
     rng = random.Random(7)
     connector = aiohttp.TCPConnector(limit=0)
     descriptors = len(os.listdir("/proc/self/fd"))

@@ -44,6 +44,7 @@ async def test_models(open_gateway):
         card = await (await gateway.client.get("/v1/models/k2")).json()
         assert card == document["data"][1]
         assert (card["max_model_len"], card["root"], card["object"]) == (4096, "kimi", "model")
+        assert card["modality"] == ["text", "image"]
         async with gateway.client.get("/v1/models/other") as response:
             assert response.status == 404
             assert (await error_of(response))["code"] == "model_not_found"
@@ -92,7 +93,7 @@ async def test_cardinality_is_bounded(gateway):
         return len((await (await gateway.client.get("/metrics")).text()).splitlines())
 
     async def mistakes(tag):
-        for i in range(25):
+        for i in range(250):
             await gateway.post(model=f"gpt-{tag}-{i}", user=f"user-{tag}-{i}")
             await gateway.client.post(f"/v1/path-{tag}-{i}")
             await gateway.client.get(f"/v1/models/model-{tag}-{i}")
@@ -107,4 +108,4 @@ async def test_cardinality_is_bounded(gateway):
     words = ("gpt-", "user-", "path-", "rid-", "model-a", "/v1")
     assert not [line for line in samples if any(word in line for word in words)]
     assert len(text) < 200_000
-    assert await gateway.metric("rejected_total", reason="model_not_found") == 100
+    assert await gateway.metric("rejected_total", reason="model_not_found") == 1000

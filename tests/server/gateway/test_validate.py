@@ -189,6 +189,14 @@ def test_prompts_in_every_form_pass(prompt):
     check_completion({"model": "kimi", "prompt": prompt}, NAMES, None)
 
 
+@pytest.mark.parametrize(("prompt", "param"), [([1] * 9, "prompt"), ([[1], [1] * 8], "prompt[1]")])
+def test_token_ids_that_cannot_fit_are_refused(prompt, param):
+    with pytest.raises(InvalidRequestError) as caught:
+        check_completion({"model": "kimi", "prompt": prompt}, NAMES, 8)
+    assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
+    check_completion({"model": "kimi", "prompt": [1] * 7}, NAMES, 8)
+
+
 @pytest.mark.parametrize("prompt", [None, 5, {}, [], [None], ["a", 1], [1.5], [-1], [True], [[]], [[1], "a"]])
 def test_other_prompts_are_refused(prompt):
     with pytest.raises(InvalidRequestError) as caught:
