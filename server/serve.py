@@ -117,7 +117,9 @@ async def _gateway(
     if readiness is not None and settings.every_arm[0].url != engine_url(profile):
         raise ConfigError("gateway.arms: every arm has a url, so the engine started here would get no request")
     if settings.workers > 1:
-        running = run_workers(settings, gateway.host, gateway.port, drain_s=gateway.drain_s)
+        running = run_workers(
+            settings, gateway.host, gateway.port, drain_s=gateway.drain_s, notice_s=gateway.drain_notice_s
+        )
     else:
         drain = Drain()
         running = run_gateway(

@@ -145,8 +145,9 @@ def _chat_choice(index: int, delta: dict[str, Any], reason: str | None = None) -
 
 
 def _whole_choice(asked: Asked, answer: Answer, options: SimOptions, index: int) -> dict[str, Any]:
-    reasoning = "".join(step.text for step in answer.steps[: options.reasoning_steps])
-    text = "".join(step.text for step in answer.steps[options.reasoning_steps :])
+    thought_steps = options.reasoning_steps if asked.chat else 0
+    reasoning = "".join(step.text for step in answer.steps[:thought_steps])
+    text = "".join(step.text for step in answer.steps[thought_steps:])
     choice: dict[str, Any] = {"index": index}
     if asked.chat:
         message: dict[str, Any] = {

@@ -70,8 +70,9 @@ def _completion_frames(asked: Asked, answer: Answer, options: SimOptions) -> Ite
 
 
 def _whole_choice(asked: Asked, answer: Answer, options: SimOptions, index: int) -> dict[str, Any]:
-    thoughts = "".join(step.text for step in answer.steps[: options.reasoning_steps])
-    text = "".join(step.text for step in answer.steps[options.reasoning_steps :])
+    thought_steps = options.reasoning_steps if asked.chat else 0
+    thoughts = "".join(step.text for step in answer.steps[:thought_steps])
+    text = "".join(step.text for step in answer.steps[thought_steps:])
     choice: dict[str, Any] = {"index": index}
     if asked.chat:
         calls = [

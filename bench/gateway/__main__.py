@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -40,7 +41,7 @@ def main() -> None:
         parser.error(f"--rounds is {given.rounds}: give at least 1")
     console = Console(width=200)
     bench = Bench(given.cache, given.port, lambda text: console.print(text, style="dim", markup=False))
-    recorder = Recorder("gateway")
+    recorder = Recorder("gateway", ["python", "-P", "-m", "k25serve.bench.gateway", *sys.argv[1:]])
     arms = [arm for arm in ARMS if arm.name in chosen]
     rounds = bench.run(arms, given.rounds, _QUICK if given.quick else {}, many=not given.quick)
     show(console, rounds, bench.missing)

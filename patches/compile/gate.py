@@ -1,4 +1,4 @@
-"""The gate: compile every variant, compare with the limit, with what a default tile must have, and with the baseline."""
+"""The gate: compile every variant; compare it with the limit, with what a default tile must have, with the baseline."""
 
 import os
 import tempfile
@@ -50,7 +50,7 @@ def run(arch: str, baseline: Baseline, sglang: SGLangKernels | None = None) -> R
     """
     limit, started = SHARED_LIMIT[arch], monotonic()
     known = baseline.of(triton_version(), arch)
-    rows = []
+    rows: list[Row] = []
     with _private_cache(), launches_compile_for(arch) as collector:
         rows.extend(judge(compiled, arch, limit, known) for compiled in ours(arch, collector))
         if sglang is not None:

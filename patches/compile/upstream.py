@@ -1,4 +1,4 @@
-"""SGLang's own attention kernels at the shapes of a Kimi-K2.5 rank (8 heads, latent 576), launched as its back end does."""
+"""SGLang's attention kernels at the shapes of a Kimi-K2.5 rank (8 heads, latent 576), launched as its back end does."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -11,6 +11,7 @@ from starlette.types import Send
 
 from k25serve.server.gateway.arms.arm import Arm
 from k25serve.server.gateway.arms.choice import ARM_HEADER
+from k25serve.server.gateway.connection import WireError
 from k25serve.server.gateway.dialect.answer import StreamRewriter, rewrite_answer
 from k25serve.server.gateway.eager import begin
 from k25serve.server.gateway.engine_errors import openai_error
@@ -22,7 +23,7 @@ from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.stream import StreamFilter
 from k25serve.server.gateway.strip import strip_answer
 from k25serve.server.gateway.usage import UNREADABLE, read_answer
-from k25serve.server.gateway.wire import Answer, WireError
+from k25serve.server.gateway.wire import Answer
 
 _log = logging.getLogger(__name__)
 

@@ -94,7 +94,8 @@ async def open_runtime(
             if arm.readiness is not readiness:
                 _run(stack, Probe(settings, one, arm.upstream, arm.readiness).run(), f"probe {one.name}")
         _run(stack, watch_loop_lag(metrics.loop_lag), "loop lag")
-        stack.enter_context(_reloading(gate))
+        if settings.keys_file is not None:
+            stack.enter_context(_reloading(gate))
         limits = KeyLimits(settings.key_max_concurrency, settings.retry_after_s, settings.workers)
         runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created=int(time.time()))
         stack.push_async_callback(runtime.end_requests)

@@ -9,10 +9,11 @@ import orjson
 
 from k25serve.server.gateway.arms.dialects import WORDS
 from k25serve.server.gateway.arms.settings import ArmSettings
+from k25serve.server.gateway.connection import WireError
 from k25serve.server.gateway.errors import ClosedError, UnreachableError
 from k25serve.server.gateway.metrics import Metrics
 from k25serve.server.gateway.settings import GatewaySettings
-from k25serve.server.gateway.wire import Answer, Wire, WireError
+from k25serve.server.gateway.wire import Answer, Wire
 
 _log = logging.getLogger(__name__)
 

@@ -79,7 +79,6 @@ def mla_verify(
             TOKENS=tile.tokens,
             CHUNKS=tile.chunks,
             TOKENS_FIRST=tile.tokens_first,
-            SLACK=tile.slack,
             num_warps=tile.chunks,
             num_stages=tile.stages,
         )
@@ -95,7 +94,6 @@ def mla_verify(
             TOKENS=tile.tokens,
             CHUNKS=tile.chunks,
             FP8_DOT=workspace.kind == "fp8_dot",
-            SLACK=tile.slack,
             num_warps=tile.chunks,
             num_stages=tile.stages,
         )

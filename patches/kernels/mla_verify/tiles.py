@@ -5,8 +5,8 @@ Measured shared memory, registers and times: bench/kernels/NOTES.md.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 Kind = Literal["bf16", "fp8", "fp8_dot"]
 
@@ -18,7 +18,12 @@ OVERRIDE = "K25SERVE_MLA_VERIFY_TILE"
 ROWS = (16, 32)
 
 # Most splits of a launch, and the merge's shape for it. The last one serves any number.
-MERGE_SHAPES: tuple[tuple[int, tuple[int, int]], ...] = ((8, (8, 512)), (16, (16, 256)), (64, (64, 128)), (128, (128, 64)))
+MERGE_SHAPES: tuple[tuple[int, tuple[int, int]], ...] = (
+    (8, (8, 512)),
+    (16, (16, 256)),
+    (64, (64, 128)),
+    (128, (128, 64)),
+)
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,7 @@ class Tile:
 
     tokens: tokens of a tile. chunks: parts of the latent width, and warps. stages: of Triton's pipeliner (n stages keep
     n - 1 tiles in shared memory). granule: a split's tokens are a multiple of it. blocks: blocks a multiprocessor is
-    given. tokens_first: neighbouring threads load neighbouring tokens, which Triton before 3.7 must be told. slack: how
-    far a row's largest score may run ahead, in powers of two, before its accumulators are rescaled.
+    given. tokens_first: neighbouring threads load neighbouring tokens, which Triton before 3.7 must be told.
     """
 
     tokens: int
@@ -37,7 +41,6 @@ class Tile:
     granule: int
     blocks: int
     tokens_first: bool = True
-    slack: int = 0
 
 
 TILES: Mapping[tuple[str, Kind, int], Tile] = {
@@ -55,9 +58,9 @@ TILES: Mapping[tuple[str, Kind, int], Tile] = {
     ("sm_90", "fp8_dot", 32): Tile(tokens=32, chunks=8, stages=1, granule=32, blocks=1),
 }
 
-# Overrides that we know the use of, compiled with the defaults and held to a recorded baseline. slack=8 trades a larger
-# rounding error (1.9e-3 instead of 1.75e-3 of a request's output) for time; stages=3 needs less shared memory.
-ALTERNATES: Mapping[Kind, tuple[str, ...]] = {"bf16": ("slack=8", "stages=3"), "fp8": ("slack=8",)}
+# Overrides that we know the use of, compiled with the defaults and held to a recorded baseline: fewer stages for less
+# shared memory, fewer tokens for more splits of a short prefix.
+ALTERNATES: Mapping[Kind, tuple[str, ...]] = {"bf16": ("stages=3", "tokens=16,granule=16")}
 
 
 def architecture(capability: tuple[int, int]) -> str:
@@ -75,27 +78,24 @@ def tile_for(arch: str, kind: Kind, rows: int, override: str = "") -> Tile:
 
     Raises ValueError for a field that a tile hasn't, a value that isn't an integer, or a tile that can't run.
     """
-    tile = TILES[arch, kind, rows]
-    known = {field.name: field.type for field in fields(Tile)}
+    values: dict[str, Any] = asdict(TILES[arch, kind, rows])
     for part in filter(None, (piece.strip() for piece in override.split(","))):
         name, _, value = part.partition("=")
-        if name not in known:
-            raise ValueError(f"{OVERRIDE}: no field {name!r} in {part!r}; fields are {', '.join(known)}")
+        if name not in values:
+            raise ValueError(f"{OVERRIDE}: no field {name!r} in {part!r}; fields are {', '.join(values)}")
         if not value.isdigit():
             raise ValueError(f"{OVERRIDE}: {name}={value!r} is no whole number; write for example {name}=1")
-        tile = replace(tile, **{name: bool(int(value)) if known[name] is bool else int(value)})
-    return _checked(tile)
+        values[name] = type(values[name])(int(value))
+    tile = Tile(**values)
+    return _checked(tile, kind)
 
 
-def _checked(tile: Tile) -> Tile:
-    for name, value, allowed in (
-        ("tokens", tile.tokens, (16, 32, 64)),
-        ("chunks", tile.chunks, (4, 8)),
-    ):
+def _checked(tile: Tile, kind: Kind) -> Tile:
+    # 64 rope columns in 8 chunks are 8 each, less than a product takes: only the fp8 kernel pads them.
+    chunks = (4,) if kind == "bf16" else (4, 8)
+    for name, value, allowed in (("tokens", tile.tokens, (16, 32, 64)), ("chunks", tile.chunks, chunks)):
         if value not in allowed:
             raise ValueError(f"{OVERRIDE}: {name}={value} is not one of {allowed}")
-    if tile.slack > 8:
-        raise ValueError(f"{OVERRIDE}: slack={tile.slack} is more than 8: weights of 2**slack must fit float8 and float16")
     if tile.granule <= 0 or tile.granule % tile.tokens:
         raise ValueError(f"{OVERRIDE}: granule={tile.granule} is no multiple of tokens={tile.tokens}; set both")
     if tile.stages < 1 or tile.blocks < 1:

@@ -1,15 +1,18 @@
-"""The Triton kernels for a bf16 cache: drafted tokens against splits of the latent prefix, then the merge of the splits.
+"""The Triton kernels for a bf16 cache: drafted tokens against splits of the latent prefix, then the splits' merge.
 
-A row is one (head, draft token) pair; the rows of a block share every latent tile that the block reads, as keys (all 576
-columns) and as values (the first 512). The columns are cut into CHUNKS, one a warp: a warp multiplies its own columns of
-queries and keys, the partial scores are added over the warps, and the warp keeps its own columns of the output. So a tile
-is read from shared memory about once instead of once a warp, and the sum over columns is no long chain of products.
+A row is one (head, draft token) pair; the rows of a block share every latent tile that the block reads, as keys (all
+576 columns) and as values (the first 512). The columns are cut into CHUNKS, one a warp: a warp multiplies its own
+columns of queries and keys, the partial scores are added over the warps, and the warp keeps its own columns of the
+output. So a tile is read from shared memory about once instead of once a warp, and the sum over columns is no long
+chain of products.
 
 A draft token is one more token of the walk, so there is no second code path for it: its row comes from `k_extend`.
 
 The slot of a token is loaded one iteration before its latent. A latent load that waits for an index load of the same
 iteration is never double-buffered by Triton's pipeliner.
 """
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 import triton
 import triton.language as tl
@@ -49,10 +52,10 @@ def columns(CHUNKS: tl.constexpr, NARROWEST: tl.constexpr):
 def scores_of(q_nope, q_rope, k_nope, k_rope):
     """Queries [CHUNKS, rows, width] and keys [CHUNKS, tokens, width] -> scores, the same [rows, tokens] in every chunk.
 
-    A reduction over warps (`tl.sum`) would pass single numbers through conflicting banks of shared memory: on an H200
-    it took more than half of the kernel's time. Halves of a reshaped axis are added in registers instead, after one
-    exchange of 16-byte pieces. The product with zeros changes no score: it asks for that exchange's result in the layout
-    of a product, whole in every warp, so that the softmax needs no other exchange.
+    A reduction over warps (`tl.sum`) would pass single numbers through conflicting banks of shared memory: that took a
+    third of the kernel's time on an H200. Halves of a reshaped axis are added in registers instead, after one exchange
+    of 16-byte pieces. The product with zeros changes no score: it asks for that exchange's result in the layout of a
+    product, whole in every warp, so that the softmax needs no other exchange.
     """
     chunks: tl.constexpr = q_nope.shape[0]
     rows: tl.constexpr = q_nope.shape[1]
@@ -78,30 +81,24 @@ def hide(scores, visible):
 
 
 @triton.jit
-def attend(scores, scale, values, acc, top, total, SLACK: tl.constexpr):
+def attend(scores, scale, values, acc, top, total, positive):
     """One step of the online softmax, base 2, in every chunk alike.
 
     scores [CHUNKS, rows, tokens]; values [CHUNKS, tokens, width]; acc [CHUNKS, rows, width]; top and total
-    [CHUNKS, rows]: the scaled score that a row's weights are relative to, and the sum of these weights.
-
-    `top` follows a row's largest score once it is behind by more than SLACK, so weights reach 2**SLACK at most. Where no
-    row moves, the step that rescales the accumulators, as long as the products themselves, is skipped (the idea is
-    FlashAttention-4's). Each row moves by its own scores: no row's bits depend on another's.
+    [CHUNKS, rows]: a row's largest scaled score and the sum of its weights. positive: a number above 0 that the
+    compiler doesn't know. What stands under the condition becomes a block of its own, in which the assembler does the
+    128 products that rescale a thread's accumulators while the exponentials, eight times slower, are under way; in one
+    block with the products that follow it does one after the other.
     """
-    weights = tl.exp2(scores * scale - top[:, :, None])
-    peak = tl.max(scores, 2) * scale
-    new_top = tl.where(peak > top + SLACK, peak, top)
-    if tl.max(tl.max(peak - top, 1), 0) > SLACK:
+    new_top = tl.maximum(top, tl.max(scores, 2) * scale)
+    weights = scores
+    shrink = top
+    if positive > 0:
         shrink = tl.exp2(top - new_top)
-        total = total * shrink
         acc = acc * shrink[:, :, None]
         weights = tl.exp2(scores * scale - new_top[:, :, None])
-    rounded = weights.to(values.dtype)
-    if values.dtype.primitive_bitwidth > 8:
-        # The sum of what is multiplied: where a row's largest weight isn't 1, its rounding cancels.
-        weights = rounded.to(tl.float32)
-    total = total + tl.sum(weights, 2)
-    acc = tl.dot(rounded, values, acc=acc)
+    total = total * shrink + tl.sum(weights, 2)
+    acc = tl.dot(weights.to(values.dtype), values, acc=acc)
     return acc, new_top, total
 
 
@@ -154,7 +151,6 @@ def mla_verify_splits(
     TOKENS: tl.constexpr,
     CHUNKS: tl.constexpr,
     TOKENS_FIRST: tl.constexpr,
-    SLACK: tl.constexpr,
 ):
     """One block: ROWS rows of one request over one split of its tokens. Grid [batch, row blocks, n_splits]."""
     request = tl.program_id(0).to(tl.int64)
@@ -171,17 +167,17 @@ def mla_verify_splits(
 
     kv_slot = tl.multiple_of(kv_slot, 16)
     k_token = tl.multiple_of(k_token, 16)
-    nope, rope, rope_mask = columns(CHUNKS, 16)
-    PADDED: tl.constexpr = ROPE // CHUNKS < 16
+    nope, rope, _ = columns(CHUNKS, 16)
     row = row_block * ROWS + tl.arange(0, ROWS)
     head, draft = head_and_draft(row, draft_tokens, reciprocal)
     q_row = q + (request * draft_tokens + draft) * tl.multiple_of(q_token, 16) + head * tl.multiple_of(q_head, 16)
     q_mask = (row < rows_total)[None, :, None]
     q_row = tl.multiple_of(q_row, 16)
     q_nope = tl.load(q_row[None, :, None] + nope, mask=q_mask, other=0.0)
-    # The hint keeps rows 32 bytes apart in shared memory; at 128, every read of them took eight turns.
-    q_rope_at = tl.max_contiguous(q_row[None, :, None] + rope, (1, 2, ROPE // CHUNKS))
-    q_rope = tl.load(q_rope_at, mask=q_mask & rope_mask, other=0.0)
+    # As below, the hint is about order only: with it rows are 32 bytes apart in shared memory, not 128, where each of the
+    # loop's reads of them takes eight turns.
+    q_rope_at = tl.max_contiguous(q_row[None, :, None] + rope, (2, 1, ROPE // CHUNKS))
+    q_rope = tl.load(q_rope_at, mask=q_mask, other=0.0)
 
     acc = tl.zeros([CHUNKS, ROWS, LATENT // CHUNKS], tl.float32)
     top = tl.full([CHUNKS, ROWS], LOWEST, tl.float32)
@@ -196,25 +192,22 @@ def mla_verify_splits(
         slot_next = tl.load(slots + t_next, mask=t_next < prefix, other=0)
         k_row = kv_buffer + slot.to(tl.int32).to(tl.int64) * kv_slot
         # Beyond the last draft token the last one is read, finite and never seen.
-        k_draft = drafts + tl.minimum(tl.maximum(t - prefix, 0), draft_tokens - 1) * k_token
+        k_draft = drafts + tl.minimum(t - prefix, draft_tokens - 1) * k_token
         k_row = tl.multiple_of(tl.where(t < prefix, k_row, k_draft), 16)
         nope_at = k_row[None, :, None] + nope
         rope_at = k_row[None, :, None] + rope
         if TOKENS_FIRST:
-            # Not so, but all that Triton takes from it is which axis neighbouring threads walk after the columns: tokens
-            # where a chunk fills a cache line (else each thread computes four times the addresses), chunks where it
-            # doesn't (else a warp's 512 bytes come from 16 lines instead of 4).
+            # Not so, but all that Triton takes from it is which axis neighbouring threads walk after the columns:
+            # tokens where a chunk fills a cache line (else each thread computes four times the addresses), chunks
+            # where it doesn't (else a warp's 512 bytes come from 16 lines instead of 4).
             nope_at = tl.max_contiguous(nope_at, (1, 2, LATENT // CHUNKS))
             rope_at = tl.max_contiguous(rope_at, (2, 1, ROPE // CHUNKS))
         k_nope = tl.load(nope_at)
-        if PADDED:
-            k_rope = tl.load(rope_at, mask=rope_mask, other=0.0)
-        else:
-            k_rope = tl.load(rope_at)
+        k_rope = tl.load(rope_at)
         scores = scores_of(q_nope, q_rope, k_nope, k_rope)
         if tile + TOKENS > prefix:
             scores = hide(scores, t[None, :] <= (prefix + draft)[:, None])
-        acc, top, total = attend(scores, scale, k_nope, acc, top, total, SLACK)
+        acc, top, total = attend(scores, scale, k_nope, acc, top, total, draft_tokens)
         slot = slot_next
 
     block = (request * tl.num_programs(1) + row_block) * n_splits + split

@@ -26,7 +26,7 @@ def rendezvous(key: bytes, salt: str, arms: Sequence[ArmSettings]) -> list[str]:
     scores = []
     for arm in arms:
         if arm.weight:
-            digest = blake2b(key, digest_size=8, key=f"{salt}|{arm.name}".encode()[:64]).digest()
+            digest = blake2b(f"{salt}\0{arm.name}\0".encode() + key, digest_size=8).digest()
             uniform = (int.from_bytes(digest) + 1) / (2**64 + 2)
             scores.append((-arm.weight / math.log(uniform), arm.name))
     return [name for _, name in sorted(scores, reverse=True)]

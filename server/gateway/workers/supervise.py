@@ -29,7 +29,9 @@ _RESTART_S = 0.5
 _KILL_AFTER_S = 10
 
 
-async def run_workers(settings: GatewaySettings, host: str, port: int, *, drain_s: int = 30) -> None:
+async def run_workers(
+    settings: GatewaySettings, host: str, port: int, *, drain_s: int = 30, notice_s: float = 0.0
+) -> None:
     """Serves with `settings.workers` processes until cancelled; a worker that dies is replaced.
 
     The metrics' directory is that of the variable PROMETHEUS_MULTIPROC_DIR, else a new one, in memory if there is
@@ -43,7 +45,7 @@ async def run_workers(settings: GatewaySettings, host: str, port: int, *, drain_
     clear(directory)
     listener = listen(host, port)
     listener.listen(2048)
-    pool = _Pool(settings, listener, directory, drain_s)
+    pool = _Pool(settings, listener, directory, drain_s, notice_s)
     try:
         await pool.run()
     finally:
@@ -53,16 +55,20 @@ async def run_workers(settings: GatewaySettings, host: str, port: int, *, drain_
 
 
 class _Pool:
-    def __init__(self, settings: GatewaySettings, listener: socket.socket, directory: Path, drain_s: int) -> None:
+    def __init__(
+        self, settings: GatewaySettings, listener: socket.socket, directory: Path, drain_s: int, notice_s: float
+    ) -> None:
         self._settings = settings
         self._listener = listener
         self._directory = directory
         self._drain_s = drain_s
+        self._notice_s = notice_s
         self._workers: set[asyncio.subprocess.Process] = set()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._signal, signal.SIGHUP)
+        if self._settings.keys_file is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._signal, signal.SIGHUP)
         keepers = [asyncio.create_task(self._keep(), name=f"worker {i}") for i in range(self._settings.workers)]
         try:
             await asyncio.wait(keepers, return_when=asyncio.FIRST_EXCEPTION)
@@ -93,8 +99,9 @@ class _Pool:
 
     async def _start(self) -> asyncio.subprocess.Process:
         number = self._listener.fileno()
+        timing = (str(self._drain_s), str(self._notice_s))
         worker = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "k25serve.server.gateway.workers", str(number), str(self._drain_s)),
+            *(sys.executable, "-P", "-m", "k25serve.server.gateway.workers", str(number), *timing),
             stdin=asyncio.subprocess.PIPE,
             pass_fds=(number,),
             env={**os.environ, VARIABLE: str(self._directory)},
@@ -111,7 +118,7 @@ class _Pool:
         with contextlib.suppress(ProcessLookupError):
             worker.terminate()
         try:
-            async with asyncio.timeout(self._drain_s + _KILL_AFTER_S):
+            async with asyncio.timeout(self._notice_s + self._drain_s + _KILL_AFTER_S):
                 await worker.wait()
         except TimeoutError:
             worker.kill()

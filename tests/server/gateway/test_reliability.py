@@ -38,19 +38,20 @@ async def test_megabyte_frames_and_ten_frames_in_one_write(either):
     assert raw.endswith(DONE)
 
 
-@pytest.mark.parametrize("fault", PHASES)
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_engine_dies(either, fault, stream):
-    sim = {"fault": fault, "fault_after": 3, "accepted": [1, 1]}
-    async with either.post(stream, sim=sim) as response:
-        raw = await response.read()
-        whole = not stream or response.status != 200
-        assert (response.status == 502) == whole
-    assert b"engine_closed_connection" in raw
-    assert DONE not in raw
-    assert await either.metric("inflight") == 0
-    async with either.post() as response:
-        assert (await response.read()).endswith(DONE)
+async def test_the_engine_dies(either, stream):
+    for fault in PHASES:
+        sim = {"fault": fault, "fault_after": 3, "accepted": [1, 1]}
+        async with either.post(stream, sim=sim) as response:
+            raw = await response.read()
+            # vLLM's headers are out before it dies, whatever follows.
+            begun = stream and (fault != "die_before_headers" or response.status == 200)
+            assert response.status == (200 if begun else 502), fault
+        assert b"engine_closed_connection" in raw
+        assert DONE not in raw
+        assert await either.metric("inflight") == 0
+        async with either.post() as response:
+            assert (await response.read()).endswith(DONE)
 
 
 async def test_headers_that_come_late(either):
@@ -76,24 +77,32 @@ async def test_a_client_that_reads_a_byte_at_a_time(either, eventually):
     await eventually(lambda: either.engine.record.running == 0)
 
 
-async def test_a_thousand_streams_at_once(open_gateway):
+async def test_a_thousand_streams_at_once(open_gateway, eventually):
     async with open_gateway() as gateway:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(base_url=gateway.url, connector=connector) as client:
-            peak = 0
+            leave = asyncio.Event()
 
-            async def one():
-                nonlocal peak
+            async def one(stays):
                 body = {"model": "kimi", "stream": True, "messages": [{"role": "user", "content": "x"}]}
-                body["sim"] = {"accepted": [0, 0], "header_delay_s": 1.0}
+                body["sim"] = (
+                    {"accepted": [0] * 3} if stays else {"fault": "stall", "fault_after": 3, "accepted": [1, 1]}
+                )
                 async with client.post("/v1/chat/completions", json=body) as response:
-                    peak = max(peak, gateway.engine.record.running)
-                    return response.status, (await response.read()).endswith(DONE)
+                    if stays:
+                        return (await response.read()).endswith(DONE)
+                    await response.content.readany()
+                    await leave.wait()
+                    return response.status == 200
 
-            results = await asyncio.gather(*(one() for _ in range(1000)))
-        assert set(results) == {(200, True)}
-        assert peak > 900
-        assert await gateway.metric("inflight") == 0
+            held = [asyncio.create_task(one(False)) for _ in range(1000)]
+            await eventually(lambda: gateway.engine.record.running == 1000, seconds=30)
+            assert await gateway.metric("inflight") == 1000
+            assert await one(True)
+            leave.set()
+            assert all(await asyncio.gather(*held))
+        await eventually(lambda: gateway.engine.record.running == 0, seconds=10)
+        await gateway.until("inflight", 0)
 
 
 async def storm(gateway, eventually, requests):
@@ -146,7 +155,7 @@ def resident():
 
 
 async def test_random_leaves_leave_nothing_behind(either, eventually):
-    await storm(either, eventually, 600)
+    await storm(either, eventually, 400)
 
 
 @pytest.mark.full

@@ -3,7 +3,8 @@ import contextlib
 
 import pytest
 
-from k25serve.server.gateway.wire import Wire, WireError
+from k25serve.server.gateway.connection import WireError
+from k25serve.server.gateway.wire import Wire
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -164,6 +165,7 @@ async def test_one_that_has_been_idle_long_is_not(monkeypatch):
         writes(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi"),
         writes(OK, hang_up=True),
         writes(OK + b"more"),
+        writes(OK + OK),
         writes(b"HTTP/1.1 200 OK\r\n\r\nhi", hang_up=True),
     ],
 )

@@ -1,7 +1,7 @@
 """The kernels in Triton's interpreter. Run by test_interpreter.py in a process of its own (TRITON_INTERPRET=1).
 
 The interpreter of Triton 3.6 to 3.8 (runtime/interpreter.py) multiplies bit patterns of bf16 numbers in `create_dot`,
-and truncates where a cast to bf16 or fp8 should round to nearest even. Hardware does neither, so both are repaired here.
+and truncates where a cast to bf16 or fp8 should round to nearest even. Hardware does neither: both are repaired here.
 """
 
 import numpy
@@ -45,8 +45,8 @@ def repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", dot)
 
 
-# numpy warns of what the kernels mean: a weight relative to nothing yet overflows, unused, and a row that sees nothing in
-# its split has the logarithm of 0.
+# numpy warns of what the kernels mean: a weight relative to nothing yet overflows, unused, and a row that sees nothing
+# in its split has the logarithm of 0.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 BOUND = {"bf16": 2e-3, "fp8": 2e-3, "fp8_dot": 8e-2}
 
