@@ -6,6 +6,7 @@ import collections
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -27,8 +28,10 @@ TOP_K = 3
 
 
 @pytest.fixture
-def client(eagle: Served) -> OpenAI:
-    return OpenAI(base_url=f"{eagle.gateway_url}/v1", api_key="none", max_retries=0, _strict_response_validation=True)
+def client(eagle: Served) -> Iterator[OpenAI]:
+    url = f"{eagle.gateway_url}/v1"
+    with OpenAI(base_url=url, api_key="none", max_retries=0, _strict_response_validation=True) as opened:
+        yield opened
 
 
 async def metrics(url: str) -> dict[str, float]:
