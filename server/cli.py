@@ -109,6 +109,19 @@ def demo(
     _run(run(load_profile(choose_profile(), overrides or ()), console, question or QUESTION, once=once))
 
 
+@app.command()
+def key(
+    name: Annotated[str, typer.Argument(help="Whose key it is: letters, digits, _ . @ -")],
+    staff: Annotated[bool, typer.Option("--staff", help="May choose the arm by header.")] = False,
+) -> None:
+    """Make an API key and its line for the file that `gateway.keys_file` names."""
+    from k25serve.server.gateway.auth.new_key import new_key
+
+    secret, line = new_key(name, staff=staff)
+    typer.echo(f"key, shown this once: {secret}")
+    typer.echo(f"line for the keys file: {line}")
+
+
 def _print_plan(profile: Profile) -> None:
     from k25serve.server.engine.argv import engine_command, engine_env
 

@@ -33,11 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sglang-kernels", type=Path, metavar="DIR", help="SGLang's kernels to compare with")
     parser.add_argument("--sglang-version", default="0.5.23", metavar="VERSION", help="the version that DIR is of")
     parser.add_argument("--finish", type=Path, metavar="FILE", help="make the result file of a raw measurement")
+    parser.add_argument("--notes", default="", metavar="TEXT", help="goes into the result file")
     options = parser.parse_args(arguments)
     if options.finish is not None:
         from k25serve.bench.kernels.record import finish
 
-        print(finish(options.finish, options.out))
+        print(finish(options.finish, options.out, options.notes))
         data = json.loads(options.finish.read_text(encoding="utf-8"))["data"]
     else:
         from k25serve.bench.kernels.contenders import contenders

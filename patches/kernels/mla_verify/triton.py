@@ -174,8 +174,8 @@ def mla_verify_splits(
     q_mask = (row < rows_total)[None, :, None]
     q_row = tl.multiple_of(q_row, 16)
     q_nope = tl.load(q_row[None, :, None] + nope, mask=q_mask, other=0.0)
-    # As below, the hint is about order only: with it rows are 32 bytes apart in shared memory, not 128, where each of the
-    # loop's reads of them takes eight turns.
+    # As below, the hint is about order only: with it rows are 32 bytes apart in shared memory, not 128, where each of
+    # the loop's reads of them takes eight turns.
     q_rope_at = tl.max_contiguous(q_row[None, :, None] + rope, (2, 1, ROPE // CHUNKS))
     q_rope = tl.load(q_rope_at, mask=q_mask, other=0.0)
 

@@ -4,7 +4,7 @@
     alice    sha256:9f86d081884c7d65...     max_concurrency=8
     ops      sha256:60303ae22b998861...     staff
 
-`python -m k25serve.server.gateway.auth NAME` makes a key and its line. Keys are 256 random bits, so one round of
+`k25serve key NAME` makes a key and its line. Keys are 256 random bits, so one round of
 SHA-256 is enough: there is no dictionary to try. `staff` may choose the arm by header.
 """
 
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from k25serve.server.errors import ConfigError
 
-_LINE = re.compile(r"(?P<name>[A-Za-z0-9_.@-]{1,64})\s+sha256:(?P<digest>[0-9a-f]{64})(?P<rights>(?:\s+\S+)*)")
+NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_LINE = re.compile(rf"(?P<name>{NAME.pattern})\s+sha256:(?P<digest>[0-9a-f]{{64}})(?P<rights>(?:\s+\S+)*)")
 _LIMIT = re.compile(r"max_concurrency=([1-9][0-9]{0,5})")
 
 

@@ -45,8 +45,7 @@ def repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", dot)
 
 
-# numpy warns of what the kernels mean: a weight relative to nothing yet overflows, unused, and a row that sees nothing
-# in its split has the logarithm of 0.
+# numpy warns of what the kernels mean: a row that sees nothing in its split has the logarithm of 0.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 BOUND = {"bf16": 2e-3, "fp8": 2e-3, "fp8_dot": 8e-2}
 
@@ -83,10 +82,10 @@ def test_more_splits_than_tokens(make_case) -> None:
     assert case.error(case.run(64, override="granule=16,tokens=16")) <= BOUND["bf16"]
 
 
-@pytest.mark.parametrize("override", ["slack=8", "stages=3", "granule=64"])
+@pytest.mark.parametrize("override", ["tokens=16,granule=16", "tokens=32", "granule=64"])
 def test_alternates(make_case, override: str) -> None:
     case = make_case([0, 101, 300])
-    assert case.error(case.run(3, override)) <= 2.2e-3
+    assert case.error(case.run(3, override)) <= BOUND["bf16"]
 
 
 @pytest.mark.parametrize("kind", ["bf16", "fp8"])

@@ -36,10 +36,10 @@ def test_every_draft_length(make_case, heads: int, draft_tokens: int) -> None:
         assert case.error(case.run()) <= BOUND[kind]
 
 
-@pytest.mark.parametrize("override", ["slack=8", "stages=3", "blocks=1", "blocks=2", "tokens_first=0", "granule=64"])
+@pytest.mark.parametrize("override", ["stages=3", "blocks=1", "blocks=2", "tokens_first=0", "granule=64"])
 def test_alternates(make_case, override: str) -> None:
     case = make_case(PREFIXES, device="cuda")
-    assert case.error(case.run(None, override)) <= 2.2e-3
+    assert case.error(case.run(None, override)) <= BOUND["bf16"]
 
 
 @pytest.mark.parametrize("kind", ["bf16", "fp8", "fp8_dot"])

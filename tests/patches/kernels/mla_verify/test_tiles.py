@@ -42,7 +42,6 @@ def test_override_replaces_fields() -> None:
         ("granule=24", "granule=24 is no multiple of tokens=16"),
         ("stages=0", "stages=0"),
         ("blocks=0", "blocks=0"),
-        ("slack=9", "slack=9"),
     ],
 )
 def test_a_bad_override_names_the_field(override: str, message: str) -> None:
