@@ -11,6 +11,7 @@ test-full: check
 check: .venv/installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 .venv/installed: deploy/locks/cpu.txt pyproject.toml
+	@echo "Setting up .venv: about a minute, 6.6 GB"
 	$(PYTHON) -m venv .venv && $(BIN)/pip install -q uv
 	$(BIN)/uv pip install -q --python $(BIN)/python --compile-bytecode --no-deps -r deploy/locks/cpu.txt
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e . && touch $@

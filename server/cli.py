@@ -14,7 +14,7 @@ from k25serve.bench.cli import app as bench_app
 from k25serve.drafters.cli import app as drafter_app
 from k25serve.drafters.gate.host import Host
 from k25serve.server.config import Profile, load_profile, profile_names
-from k25serve.server.errors import UserError
+from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.host import boot_engine, start_record
 
 app = typer.Typer(
@@ -71,9 +71,13 @@ def _root(
 @app.command()
 def serve(profile: ProfileName, overrides: Overrides = None, dry_run: DryRun = False) -> None:
     """Start the engine of a profile and the gateway before it; stop both on Ctrl-C or SIGTERM."""
-    if dry_run:
-        return _print_plan(load_profile(profile, overrides or (), need_models=False))
+    from k25serve.server.serve import gateway_settings
     from k25serve.server.serve import serve as run
+
+    if dry_run:
+        planned = load_profile(profile, overrides or (), need_models=False)
+        gateway_settings(planned)
+        return _print_plan(planned)
 
     _run(run(load_profile(profile, overrides or ()), console))
 
@@ -106,7 +110,10 @@ def demo(
     from k25serve.server.demo import QUESTION, choose_profile
     from k25serve.server.demo import demo as run
 
-    _run(run(load_profile(choose_profile(), overrides or ()), console, question or QUESTION, once=once))
+    if question is not None and not question.strip():
+        raise ConfigError("--question is empty: ask something, or leave it out")
+    asked = QUESTION if question is None else question
+    _run(run(load_profile(choose_profile(), overrides or ()), console, asked, once=once))
 
 
 @app.command()
@@ -149,7 +156,3 @@ def main() -> None:
     except UserError as error:
         console.print(f"k25serve: error: {error}", markup=False, highlight=False, style="red")
         sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

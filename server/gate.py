@@ -12,7 +12,7 @@ from k25serve.drafters.gate import GateResult, GateSettings, run_gate, write_jso
 from k25serve.drafters.registry import load_registry
 from k25serve.server.config import Profile
 from k25serve.server.engine.readiness import engine_url
-from k25serve.server.engine.supervise import log_path
+from k25serve.server.engine.state import log_path
 from k25serve.server.errors import EngineFailed
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from k25serve.server.config import Profile
+from k25serve.server.engine.health import follow_health
 from k25serve.server.engine.preflight import check_port
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url
@@ -20,11 +21,13 @@ from k25serve.server.gate import AcceptanceGate
 from k25serve.server.gateway.app import create_app
 from k25serve.server.gateway.arms.settings import ArmSettings
 from k25serve.server.gateway.auth.exposure import check_exposure
+from k25serve.server.gateway.auth.keys import read_keys
 from k25serve.server.gateway.drain import Drain
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.run import serve as run_gateway
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.workers.supervise import run_workers
+from k25serve.server.signals import on_stop
 
 # How the gateway is run, not what it does.
 _NOT_SETTINGS = {"host", "port", "allow_unauthenticated", "drain_s", "drain_notice_s"}
@@ -36,7 +39,7 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
     on_ready: awaited once the engine is ready; where it returns False, both stop.
     Raises EngineFailed when the engine ends by itself.
     """
-    check_port("gateway.port", profile.gateway.host, profile.gateway.port)
+    settings = checked_settings(profile, own_engine=True)
     readiness, registry = Readiness(), CollectorRegistry()
     gate = AcceptanceGate(profile, console, registry)
 
@@ -48,9 +51,15 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
         console.print(f"gateway: {gateway_url(profile)}/v1  metrics: {gateway_url(profile)}/metrics", highlight=False)
         if not gate.holds_readiness:
             await gate.run()
-        return await on_ready() if on_ready is not None else True
+        if on_ready is not None and not await on_ready():
+            return False
+        await follow_health(engine_url(profile), readiness)
+        return True
 
-    async with running_engine(profile, console) as engine, _gateway(profile, readiness, registry) as gateway:
+    async with (
+        running_engine(profile, console) as engine,
+        _gateway(profile, settings, readiness, registry) as gateway,
+    ):
         try:
             await _until_stopped(follow(engine), _raise_when_ended(engine), gateway)
         finally:
@@ -74,12 +83,12 @@ async def serve_engine(profile: Profile, console: Console) -> None:
 
 async def serve_gateway(profile: Profile, console: Console) -> None:
     """Run the gateway alone, before the engine at the profile's `engine.port`, which it probes until it answers."""
-    check_port("gateway.port", profile.gateway.host, profile.gateway.port)
+    settings = checked_settings(profile, own_engine=False)
     console.print(
         f"gateway: {gateway_url(profile)}/v1 before {engine_url(profile)}  metrics: {gateway_url(profile)}/metrics",
         highlight=False,
     )
-    async with _gateway(profile, None, CollectorRegistry()) as gateway:
+    async with _gateway(profile, settings, None, CollectorRegistry()) as gateway:
         await _until_stopped(_true(), gateway)
 
 
@@ -108,14 +117,26 @@ def gateway_settings(profile: Profile) -> GatewaySettings:
         raise ConfigError(f"{details}. Mend the profile.") from error
 
 
-@contextlib.asynccontextmanager
-async def _gateway(
-    profile: Profile, readiness: Readiness | None, registry: CollectorRegistry
-) -> AsyncIterator["asyncio.Task[None]"]:
+def checked_settings(profile: Profile, *, own_engine: bool) -> GatewaySettings:
+    """The gateway's settings, once everything that would stop it has been looked at: nothing is started before.
+
+    own_engine: the profile's engine is started beside it, so one of the arms must be that one.
+    """
     gateway, settings = profile.gateway, gateway_settings(profile)
     check_exposure(gateway.host, settings.keys_file, allow_unauthenticated=gateway.allow_unauthenticated)
-    if readiness is not None and settings.every_arm[0].url != engine_url(profile):
+    if settings.keys_file is not None:
+        read_keys(settings.keys_file)
+    if own_engine and settings.every_arm[0].url != engine_url(profile):
         raise ConfigError("gateway.arms: every arm has a url, so the engine started here would get no request")
+    check_port("gateway.port", gateway.host, gateway.port)
+    return settings
+
+
+@contextlib.asynccontextmanager
+async def _gateway(
+    profile: Profile, settings: GatewaySettings, readiness: Readiness | None, registry: CollectorRegistry
+) -> AsyncIterator["asyncio.Task[None]"]:
+    gateway = profile.gateway
     if settings.workers > 1:
         running = run_workers(
             settings, gateway.host, gateway.port, drain_s=gateway.drain_s, notice_s=gateway.drain_notice_s
@@ -134,16 +155,20 @@ async def _gateway(
     try:
         yield task
     finally:
+        # The first cancellation drains, a second ends the drain.
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with on_stop(task.cancel), contextlib.suppress(asyncio.CancelledError):
             await task
 
 
 async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[None]) -> None:
-    """Await `follow`; if it says True, wait on. A signal ends the wait; so does anything of `lasting` that ends."""
+    """Await `follow`; if it says True, wait on. A signal ends the wait; so does anything of `lasting` that ends.
+
+    A closed terminal (SIGHUP) is such a signal, unless the gateway has taken it for reading its keys again.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     first = asyncio.create_task(follow)
     others = [asyncio.ensure_future(item) for item in (stop.wait(), *lasting)]
@@ -161,9 +186,7 @@ async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[
 
 
 async def _raise_when_ended(engine: EngineProcess) -> None:
-    code = await engine.wait()
-    tail = "\n".join(f"    {line}" for line in engine.log_tail())
-    raise EngineFailed(f"the engine ended with exit code {code}; its log is {engine.log}, its last lines:\n{tail}")
+    raise EngineFailed(engine.obituary(await engine.wait()))
 
 
 async def _true() -> bool:

@@ -37,6 +37,7 @@ BITS = {
 }
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 HEADER_BYTES_AT_MOST = 100_000_000  # the library's own limit
+SHOWN_AT_MOST = 200  # characters of a value in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,22 @@ class Tensor:
 
 def read_header(path: Path) -> dict[str, Tensor]:
     """The tensors of one file, by name. Raises CheckpointError where the file is not whole or not safetensors."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        prefix = file.read(8)
-        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
-        if not 2 <= length <= min(HEADER_BYTES_AT_MOST, size - 8):
-            raise CheckpointError(f"{path}: not a safetensors file (its header cannot be read); download it again")
-        try:
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path}: no such file (a folder, or a link to nowhere); download it again")
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            prefix = file.read(8)
+            length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
+            if not 2 <= length <= min(HEADER_BYTES_AT_MOST, size - 8):
+                raise CheckpointError(f"{path}: not a safetensors file (its header cannot be read); download it again")
             header = json.loads(file.read(length))
-        except ValueError as error:
-            raise CheckpointError(f"{path}: header is not valid JSON ({error}); download it again") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); mend its permissions") from None
+    except RecursionError:
+        raise CheckpointError(f"{path}: header is nested too deeply; download it again") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path}: header is not valid JSON ({error}); download it again") from None
     if not isinstance(header, dict):
         raise CheckpointError(f"{path}: header is no JSON object; download it again")
     start = 8 + length
@@ -85,14 +92,22 @@ def read_header(path: Path) -> dict[str, Tensor]:
 def _tensor(path: Path, start: int, name: str, entry: Any) -> Tensor:
     try:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        if not all(type(number) is int for number in (begin, end, *shape)):
+            raise TypeError("shape and data_offsets must be integers")
         bits = BITS[dtype] * math.prod(shape)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: tensor {name!r} has a header entry that cannot be read ({error!r}); download it again"
+            f"{path}: tensor {_shown(name)} has a header entry that cannot be read ({_shown(error)}); download it again"
         ) from None
     if min(begin, *shape, 0) < 0 or bits % 8 or end - begin != bits // 8:
         raise CheckpointError(
-            f"{path}: tensor {name!r} of {dtype} {list(shape)} lies at {begin}..{end}, which is no room for it; "
+            f"{path}: tensor {_shown(name)} of {dtype} {_shown(list(shape))} lies at "
+            f"{_shown(begin)}..{_shown(end)}, which is no room for it; "
             "download it again"
         )
     return Tensor(name, dtype, shape, path, start + begin, end - begin)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_AT_MOST else f"{text[:SHOWN_AT_MOST]}..."

@@ -1,20 +1,23 @@
 """Profile files: find one, follow `extends`, apply overrides, validate."""
 
-import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from k25serve.drafters.tiny import DRAFTER, TARGET
+from k25serve.server.config.fault import first_fault
+from k25serve.server.config.models import resolve_model
 from k25serve.server.config.profile import Profile
+from k25serve.server.config.shown import one_line, shown
+from k25serve.server.config.yaml_file import parse_yaml, read_yaml
 from k25serve.server.errors import ConfigError
 
 PROFILES = Path(__file__).parents[2] / "deploy" / "profiles"
-PACKAGED = {"packaged:target": TARGET, "packaged:drafter": DRAFTER}
+EXTENDS_AT_MOST = 16
+KEY_PARTS_AT_MOST = 16
 
 
 def profile_names() -> list[str]:
@@ -28,33 +31,43 @@ def load_profile(
     """Read a packaged profile by name, or a YAML file by path.
 
     overrides: `dotted.key=value` items, the value read as YAML; they win over the file.
-    `target` and `speculation.drafter` may be `packaged:...` or `$NAME`, a variable of `environ` that holds the folder;
-    need_models: an unset variable is an error, otherwise it stays as written.
-    Raises ConfigError with the key, the value and the remedy.
+    `target` and `speculation.drafter` may be `packaged:...`, or begin with `~` or with `$NAME`, a variable of `environ`
+    that holds a folder; need_models: an unset variable is an error, otherwise it stays as written.
+    Raises ConfigError with the key, the value and the remedy, in one line.
     """
+    try:
+        return _load(source, overrides, environ, need_models)
+    except ConfigError as error:
+        raise ConfigError(one_line(str(error))) from None
+
+
+def _load(source: str, overrides: Sequence[str], environ: Mapping[str, str], need_models: bool) -> Profile:
     data = _read(source, seen=())
     for item in overrides:
         _override(data, item)
-    _resolve(data, ("target",), environ, need_models)
-    _resolve(data, ("speculation", "drafter"), environ, need_models)
+    resolve_model(data, ("target",), environ, need_models)
+    resolve_model(data, ("speculation", "drafter"), environ, need_models)
     try:
-        return Profile.model_validate(data)
+        # Strict, so that `true` is no number; through JSON, since strict Python input would refuse lists and paths.
+        return Profile.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        raise ConfigError(f"profile {source}: {_first_fault(error)}") from None
+        raise ConfigError(f"profile {source}: {first_fault(error)}") from None
 
 
 def _read(source: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if source in seen:
         raise ConfigError(f"profile {source}: extends itself through {' -> '.join((*seen, source))}")
-    is_path = "/" in source or source.endswith((".yaml", ".yml"))
-    path = Path(source) if is_path else PROFILES / f"{source}.yaml"
-    if not path.is_file():
+    if len(seen) > EXTENDS_AT_MOST:
+        raise ConfigError(
+            f"profile {seen[0]}: extends more than {EXTENDS_AT_MOST} profiles in a row; shorten the chain"
+        )
+    packaged = PROFILES / f"{source}.yaml"
+    is_path = "/" in source or source.lower().endswith((".yaml", ".yml")) or not _is_file(packaged)
+    path = Path(source) if is_path else packaged
+    if not _is_file(path):
         known = ", ".join(profile_names())
-        raise ConfigError(f"profile {source!r} not found: give a YAML file's path or one of {known}")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"profile {source}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"profile {shown(source)} not found: give a YAML file's path or one of {known}")
+    data = read_yaml(f"profile {source}", path)
     if not isinstance(data, dict):
         raise ConfigError(f"profile {source}: must be a mapping of keys, found {type(data).__name__}")
     parent = data.pop("extends", None)
@@ -62,10 +75,18 @@ def _read(source: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if parent is None:
         return data
     if not isinstance(parent, str):
-        raise ConfigError(f"profile {source}: extends must be a profile's name, found {parent!r}")
-    if is_path and (path.parent / f"{parent}.yaml").is_file():
+        raise ConfigError(f"profile {source}: extends must be a profile's name, found {shown(parent)}")
+    if is_path and _is_file(path.parent / f"{parent}.yaml"):
         parent = str(path.parent / f"{parent}.yaml")
     return _merge(_read(parent, (*seen, source)), data)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # Too long a name, or a folder that may not be searched: there is nothing to read either way.
+        return False
 
 
 def _merge(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
@@ -78,55 +99,11 @@ def _merge(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 def _override(data: dict[str, Any], item: str) -> None:
     key, separator, text = item.partition("=")
-    if not separator or not key:
-        raise ConfigError(f"--set {item!r}: write it as key=value, for example engine.port=30001")
     *parents, leaf = key.split(".")
+    if not separator or not key or len(parents) >= KEY_PARTS_AT_MOST:
+        raise ConfigError(f"--set {shown(item)}: write it as key=value, for example engine.port=30001")
     for parent in parents:
         data = data.setdefault(parent, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"--set {item!r}: {parent} is a single value, it has no keys")
-    try:
-        data[leaf] = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {item!r}: the value is not valid YAML; quote it") from None
-
-
-def _resolve(data: dict[str, Any], keys: tuple[str, ...], environ: Mapping[str, str], need_models: bool) -> None:
-    *parents, leaf = keys
-    for parent in parents:
-        data = data.get(parent) or {}
-    value = data.get(leaf) if isinstance(data, dict) else None
-    if not isinstance(value, str):
-        return
-    field = ".".join(keys)
-    if value in PACKAGED:
-        data[leaf] = str(PACKAGED[value])
-    elif value.startswith("$"):
-        folder = environ.get(value[1:])
-        if not folder and need_models:
-            raise ConfigError(
-                f"{field}: environment variable {value[1:]} is not set; "
-                f"export it with the model's folder, or pass --set {field}=FOLDER"
-            )
-        data[leaf] = folder or value
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"unknown key {where!r}{_near_miss(fault['loc'])}; remove it"
-    if fault["type"] == "missing":
-        return f"key {where!r} is missing; add it"
-    message = fault["msg"].removeprefix("Value error, ")
-    value = fault["input"]
-    shown = f" = {value!r}" if not isinstance(value, dict) else ""
-    return f"{where or 'profile'}{shown}: {message[:1].lower()}{message[1:]}"
-
-
-def _near_miss(location: tuple[int | str, ...]) -> str:
-    fields: dict[str, Any] = dict(Profile.model_fields)
-    for part in location[:-1]:
-        fields = dict(getattr(fields[str(part)].annotation, "model_fields", {}))
-    near = difflib.get_close_matches(str(location[-1]), fields, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+            raise ConfigError(f"--set {shown(item)}: {parent} is a single value, it has no keys")
+    data[leaf] = parse_yaml(f"--set {shown(item)}", text)

@@ -1,17 +1,40 @@
 """What a deployment is: one frozen object, made once and passed down."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import SUPPORTED_SGLANG
 from k25serve.server.gateway.arms.settings import ArmOptions
 from k25serve.server.gateway.settings import BreakerSettings, Modality, ThinkingSettings
 
+# It becomes a part of file names.
+NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty; give it a value, or remove the key if it has a default")
+    if not value.isprintable():
+        raise ValueError("holds a character that cannot be printed; remove it")
+    return value
+
+
+def _no_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("holds a NUL character, which no process can be given; remove it")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Argument = Annotated[str, AfterValidator(_no_nul)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+UpTo64 = Annotated[int, Field(ge=1, le=64)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -25,23 +48,23 @@ class Engine(Section):
 
     version: str = SUPPORTED_SGLANG[0]
     device: Literal["cuda", "cpu"]
-    tp: Positive = 1
+    tp: UpTo64 = 1
     port: Port = 30000
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "bfloat16"
     kv_cache_dtype: Literal["auto", "bf16", "fp8_e4m3", "fp8_e5m2"] = "auto"
-    attention_backend: str | None = None
+    attention_backend: Text | None = None
     mem_fraction_static: Annotated[float, Field(gt=0, lt=1)]
     max_total_tokens: Positive | None = None
     max_running_requests: Positive
     cuda_graph_batch_sizes: tuple[Positive, ...] = ()
-    tool_call_parser: str = "kimi_k2"
-    reasoning_parser: str = "kimi_k2"
+    tool_call_parser: Text = "kimi_k2"
+    reasoning_parser: Text = "kimi_k2"
     trust_remote_code: bool = True
     random_seed: int | None = None
     ready_timeout_s: Seconds
     stop_timeout_s: Seconds = 30
-    env: dict[str, str] = {}
-    extra_args: tuple[str, ...] = ()
+    env: dict[str, Argument] = {}
+    extra_args: tuple[Argument, ...] = ()
 
     @field_validator("version")
     @classmethod
@@ -49,6 +72,14 @@ class Engine(Section):
         if version not in SUPPORTED_SGLANG:
             raise ValueError(f"this release supports SGLang {' and '.join(SUPPORTED_SGLANG)}")
         return version
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if not name or "=" in name or "\0" in name:
+                raise ValueError(f"{shown(name)} is no name of an environment variable; write NAME: VALUE")
+        return env
 
     @model_validator(mode="after")
     def _graphs_cover_batch(self) -> Self:
@@ -65,12 +96,12 @@ class Speculation(Section):
     """How tokens are drafted. All choices are lossless up to numerics."""
 
     algorithm: Literal["none", "eagle3", "ngram"] = "none"
-    drafter: str | None = None
+    drafter: Text | None = None
     num_steps: Positive | None = None
     topk: Positive = 1
     num_draft_tokens: Positive | None = None
     adaptive: bool = False
-    draft_attention_backend: str | None = None
+    draft_attention_backend: Text | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -91,7 +122,7 @@ class Speculation(Section):
             unused["num_draft_tokens"] = self.num_draft_tokens
         for name, value in unused.items():
             if value is not None:
-                raise ValueError(f"{name} {value!r} has no effect with algorithm {self.algorithm}; remove it")
+                raise ValueError(f"{name} {shown(value)} has no effect with algorithm {self.algorithm}; remove it")
         return self
 
 
@@ -108,9 +139,9 @@ class Gateway(Section):
     take. `allow_unauthenticated`: binding beyond loopback without keys is meant.
     """
 
-    host: str = "127.0.0.1"
+    host: Text = "127.0.0.1"
     port: Port = 8000
-    workers: Positive = 1
+    workers: UpTo64 = 1
     drain_s: Positive = 30
     drain_notice_s: Annotated[float, Field(ge=0)] = 0
     allow_unauthenticated: bool = False
@@ -152,13 +183,29 @@ class Profile(Section):
     """A named deployment: target, engine, speculation, gate and gateway."""
 
     name: str
-    target: str
-    served_model_name: str
+    target: Text
+    served_model_name: Text
     context_length: Positive
     engine: Engine
     speculation: Speculation = Speculation()
     gate: Gate = Gate()
     gateway: Gateway = Gateway()
+
+    @field_validator("name")
+    @classmethod
+    def _part_of_a_file_name(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError("use 1 to 64 letters, digits, _ . or -, none of . and - first; pass --set name=NAME")
+        return name
+
+    @model_validator(mode="after")
+    def _entry_has_effect(self) -> Self:
+        if self.gate.entry is not None and self.speculation.algorithm != "eagle3":
+            raise ValueError(
+                f"gate.entry {shown(self.gate.entry)} has no effect with algorithm {self.speculation.algorithm}; "
+                "remove it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _ports_differ(self) -> Self:

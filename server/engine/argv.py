@@ -10,6 +10,10 @@ from k25serve.server.errors import ConfigError
 
 ALGORITHMS = {"eagle3": "EAGLE3", "ngram": "NGRAM"}
 LAUNCH_MODULE = "k25serve.patches.launch"
+# Other spellings of what the profile sets, and a file that could set all of it.
+ALIASES = ("--tp", "--tensor-parallel-size", "--model", "--speculative-draft-model", "--config")
+# When a child dies SGLang would first wait for a debugger and 60 s for core dumps, its port open, its clients waiting.
+DIE_AT_ONCE = {"SGLANG_PYSPY_DUMP_BEFORE_CRASH": "0", "SGLANG_CUDA_COREDUMP_BEFORE_CRASH": "0"}
 
 
 def engine_command(profile: Profile) -> list[str]:
@@ -22,7 +26,7 @@ def engine_env(profile: Profile, environ: Mapping[str, str] = os.environ) -> dic
 
     PATH gains the interpreter's folder where it lacks it: SGLang compiles kernels with the `ninja` installed there.
     """
-    added = dict(profile.engine.env)
+    added = DIE_AT_ONCE | profile.engine.env
     folder, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
     if folder not in path.split(os.pathsep):
         added.setdefault("PATH", f"{folder}{os.pathsep}{path}")
@@ -55,9 +59,8 @@ def engine_argv(profile: Profile) -> list[str]:
         "--enable-cache-report": True,
         **_speculation_flags(profile.speculation, engine),
     }
-    repeated = sorted(flags.keys() & {arg.partition("=")[0] for arg in engine.extra_args})
-    if repeated:
-        raise ConfigError(f"engine.extra_args repeats {repeated[0]}, which the profile sets; change the profile's key")
+    for given in engine.extra_args:
+        _check_extra(given, (*flags, *ALIASES))
     argv: list[str] = []
     for flag, value in flags.items():
         if value is None or value is False:
@@ -66,6 +69,14 @@ def engine_argv(profile: Profile) -> list[str]:
         if value is not True:
             argv.extend((value,) if isinstance(value, str) else value)
     return [*argv, *engine.extra_args]
+
+
+def _check_extra(given: str, taken: tuple[str, ...]) -> None:
+    name = given.partition("=")[0]
+    # argparse takes any prefix of a flag for the flag.
+    flag = next((flag for flag in taken if name.startswith("--") and len(name) > 2 and flag.startswith(name)), None)
+    if flag is not None:
+        raise ConfigError(f"engine.extra_args has {given}, which sets {flag} as the profile does; change the profile")
 
 
 def _speculation_flags(speculation: Speculation, engine: Engine) -> dict[str, str | bool | None]:

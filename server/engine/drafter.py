@@ -24,7 +24,7 @@ def check_profile_drafter(profile: Profile) -> str | None:
     except DrafterError as error:
         raise PreflightError(str(error)) from None
     if report.verdict is Verdict.REFUSE:
-        raise PreflightError(
-            f"{report.summary()}; all rules: k25serve drafter check --drafter {drafter} --target {target}"
-        )
+        entry_option = f" --entry {profile.gate.entry}" if profile.gate.entry else ""
+        command = f"k25serve drafter check --drafter {drafter} --target {target}{entry_option}"
+        raise PreflightError(f"{report.summary()}; all rules: {command} --context-length {profile.context_length}")
     return report.summary()

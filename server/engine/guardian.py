@@ -4,7 +4,8 @@
 
 It starts COMMAND and adopts whatever the engine's processes leave orphaned. When COMMAND ends, when it gets SIGTERM,
 or when the launcher closes LIFELINE_FD (as the kernel does for a launcher killed with SIGKILL), it sends SIGTERM to
-COMMAND, waits STOP_SECONDS, then sends SIGKILL to every descendant by pid. Exit code: COMMAND's, 128 + n for signal n.
+COMMAND, waits STOP_SECONDS or for a second SIGTERM, then sends SIGKILL to every descendant by pid.
+Exit code: COMMAND's, 128 + n for signal n.
 Standard library only, so that it starts at once and stays small.
 """
 
@@ -71,17 +72,19 @@ def run(lifeline: int, stop_seconds: float, command: list[str]) -> int:
             break
         if any(number != signal.SIGCHLD for number in os.read(wake_read, 64)):
             break
-    _end(child, stop_seconds)
+    _end(child, stop_seconds, wake_read)
     code = child.returncode
     return 128 - code if code < 0 else code
 
 
-def _end(child: subprocess.Popen[bytes], stop_seconds: float) -> None:
+def _end(child: subprocess.Popen[bytes], stop_seconds: float, wake_read: int) -> None:
     if child.poll() is None:
         child.terminate()
     deadline = time.monotonic() + stop_seconds
     while child.poll() is None and time.monotonic() < deadline:
-        time.sleep(POLL_S)
+        ready, _, _ = select.select([wake_read], [], [], POLL_S)
+        if ready and any(number != signal.SIGCHLD for number in os.read(wake_read, 64)):
+            break
     deadline = time.monotonic() + KILL_S
     while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         send(left, signal.SIGKILL)

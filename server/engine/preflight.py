@@ -1,15 +1,20 @@
 """What must hold before the engine is started: each check ends in one line that names the thing and the remedy."""
 
+import errno
 import json
 import os
 import shutil
 import socket
-import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from k25serve.drafters.checkpoint import CheckpointError, read_header
 from k25serve.server.config import Profile
+from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import CPU_SGLANG, SUPPORTED_SGLANG
+from k25serve.server.engine.free_memory import available_ram
+from k25serve.server.engine.free_memory import free_gpu_bytes as free_gpu_bytes  # for demo.py too
 from k25serve.server.errors import PreflightError
 
 GIB = 2**30
@@ -17,6 +22,9 @@ GIB = 2**30
 CPU_PROCESSES_BYTES = 4 * GIB
 CPU_RANK_BYTES = int(1.5 * GIB)
 BYTES_PER_ELEMENT = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tiktoken.model")
+PRIVILEGED_BELOW = 1024
+INDEX = "model.safetensors.index.json"
 
 
 def preflight(profile: Profile) -> None:
@@ -24,6 +32,7 @@ def preflight(profile: Profile) -> None:
     check_port("engine.port", "127.0.0.1", profile.engine.port)
     check_sglang(profile)
     check_model("target", profile.target)
+    check_tokenizer("target", profile.target)
     if profile.speculation.drafter is not None:
         check_model("speculation.drafter", profile.speculation.drafter)
     check_compiler(profile)
@@ -31,17 +40,33 @@ def preflight(profile: Profile) -> None:
 
 
 def check_port(field: str, host: str, port: int) -> None:
-    """Raise unless a listener can be opened on host:port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    """Raise unless a listener can be opened on host:port. field: of the port, such as `gateway.port`."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError as error:
-            raise PreflightError(
-                f"{field} {host}:{port} cannot be opened ({os.strerror(error.errno or 0)}); "
-                f"stop what listens there or pass --set {field}=PORT"
-            ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            remedy = f"stop what listens there or pass --set {field}=PORT"
+        elif error.errno == errno.EACCES and port < PRIVILEGED_BELOW:
+            remedy = f"ports below {PRIVILEGED_BELOW} are privileged: pass --set {field}=PORT with a larger one"
+        elif error.errno == errno.EACCES or field == "engine.port":  # whose host is loopback, always
+            remedy = f"pass --set {field}=PORT with another one"
+        else:
+            raise _host_fault(field, host, reason) from None
+        raise PreflightError(f"{field} {host}:{port} cannot be opened ({reason}); {remedy}") from None
+    except (TypeError, ValueError) as error:  # UnicodeError is one: no name that DNS knows is of this form
+        raise _host_fault(field, host, str(error)) from None
+
+
+def _host_fault(field: str, host: str, reason: str) -> PreflightError:
+    host_field = f"{field.rpartition('.')[0]}.host"
+    return PreflightError(
+        f"{host_field} {shown(host)} cannot be listened on ({reason}); "
+        f"give an address of this machine, for example --set {host_field}=127.0.0.1"
+    )
 
 
 def check_sglang(profile: Profile) -> None:
@@ -68,23 +93,67 @@ def check_sglang(profile: Profile) -> None:
 
 
 def check_model(field: str, folder: str) -> None:
-    """Raise unless `folder` holds a readable config.json and safetensors."""
+    """Raise unless `folder` holds a readable config.json and whole safetensors, all that its index names."""
     path = Path(folder)
-    if not path.is_dir():
-        raise PreflightError(
-            f"{field} {folder}: no such folder; download the model there, or pass --set {field}=FOLDER"
-        )
-    config = path / "config.json"
-    if not config.is_file():
-        raise PreflightError(f"{field} {folder}: has no config.json; point it at a Hugging Face model folder")
     try:
-        parsed = json.loads(config.read_bytes())
-    except ValueError as error:
-        raise PreflightError(f"{field} {config}: not valid JSON ({error}); download it again") from None
-    if not isinstance(parsed, dict) or not parsed.get("architectures"):
-        raise PreflightError(f"{field} {config}: has no 'architectures'; point it at a Hugging Face model folder")
-    if not any(path.glob("*.safetensors")):
+        if not path.is_dir():
+            raise PreflightError(
+                f"{field} {folder}: no such folder; download the model there, or pass --set {field}=FOLDER"
+            )
+        config = path / "config.json"
+        if not config.is_file():
+            raise PreflightError(f"{field} {folder}: has no config.json; point it at a Hugging Face model folder")
+        if not _read_object(field, config).get("architectures"):
+            raise PreflightError(f"{field} {config}: has no 'architectures'; point it at a Hugging Face model folder")
+        _check_shards(field, path)
+    except OSError as error:
+        raise PreflightError(
+            f"{field} {error.filename or folder}: cannot be read ({error.strerror}); mend its permissions, "
+            f"or pass --set {field}=FOLDER"
+        ) from None
+
+
+def _check_shards(field: str, folder: Path) -> None:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
         raise PreflightError(f"{field} {folder}: holds no *.safetensors; the download is not complete")
+    index = folder / INDEX
+    if index.is_file():
+        weight_map = _read_object(field, index).get("weight_map")
+        if not isinstance(weight_map, dict):
+            raise PreflightError(f"{field} {index}: has no weight_map of names to files; download it again")
+        there = {file.name for file in files}
+        missing = sorted({str(shard) for shard in weight_map.values()} - there)
+        if missing:
+            raise PreflightError(
+                f"{field} {folder}: {len(missing)} shards of {INDEX} are missing, the first is {shown(missing[0])}; "
+                "the download is not complete"
+            )
+    for file in files:
+        try:
+            read_header(file)
+        except CheckpointError as error:
+            raise PreflightError(f"{field} {error}") from None
+
+
+def _read_object(field: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except RecursionError:
+        raise PreflightError(f"{field} {path}: nested too deeply; download it again") from None
+    except ValueError as error:
+        raise PreflightError(f"{field} {path}: not valid JSON ({error}); download it again") from None
+    if not isinstance(value, dict):
+        raise PreflightError(f"{field} {path}: holds no JSON object; download it again")
+    return value
+
+
+def check_tokenizer(field: str, folder: str) -> None:
+    """Raise unless `folder` holds a tokenizer's file."""
+    if not any((Path(folder) / name).is_file() for name in TOKENIZER_FILES):
+        raise PreflightError(
+            f"{field} {folder}: has no tokenizer ({', '.join(TOKENIZER_FILES)}); the download is not complete"
+        )
 
 
 def check_compiler(profile: Profile) -> None:
@@ -99,7 +168,10 @@ def check_compiler(profile: Profile) -> None:
 
 def weight_bytes(folder: str) -> int:
     """Size of the safetensors files in `folder`."""
-    return sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
+    try:
+        return sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
+    except OSError as error:
+        raise PreflightError(f"{error.filename}: cannot be read ({error.strerror}); download it again") from None
 
 
 def check_memory(profile: Profile) -> None:
@@ -125,23 +197,14 @@ def _check_ram(profile: Profile, weights: int) -> None:
         )
 
 
-def available_ram() -> int:
-    """Bytes that can be had without swapping: MemAvailable, or what a cgroup's limit leaves, if that is less."""
-    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
-    group = Path("/sys/fs/cgroup")
-    limit = group / "memory.max"
-    if limit.is_file() and (text := limit.read_text(encoding="ascii").strip()) != "max":
-        stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        # The page cache counts as used, but the kernel gives it back before it refuses memory.
-        used = int((group / "memory.current").read_text(encoding="ascii")) - int(stat["inactive_file"])
-        available = min(available, int(text) - used)
-    return available
-
-
 def _check_gpus(profile: Profile, weights: int) -> None:
     engine = profile.engine
     free = free_gpu_bytes()
+    if not free and shutil.which("nvidia-smi") is None:
+        raise PreflightError(
+            f"engine.device cuda, tp {engine.tp}: nvidia-smi, which lists the GPUs, is not on PATH; "
+            "install NVIDIA's driver, or use a cpu profile"
+        )
     if len(free) < engine.tp:
         raise PreflightError(
             f"engine.tp {engine.tp} needs {engine.tp} GPUs, nvidia-smi lists {len(free)}; "
@@ -149,18 +212,8 @@ def _check_gpus(profile: Profile, weights: int) -> None:
         )
     share = weights // engine.tp
     for index, left in enumerate(free[: engine.tp]):
-        if left < share:
+        if left is not None and left < share:
             raise PreflightError(
                 f"no room in memory: GPU {index} has {left / GIB:.1f} GiB free, its share of the weights is "
                 f"{share / GIB:.1f} GiB; end what holds it (nvidia-smi lists it), or raise engine.tp"
             )
-
-
-def free_gpu_bytes() -> list[int]:
-    """Free memory of each GPU in bytes, from nvidia-smi; empty where there is none."""
-    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
-    except (FileNotFoundError, subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        return []
-    return [int(line) * 2**20 for line in answer.stdout.split()]

@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from k25serve.server.errors import PreflightError
+
+DISK_FULL_BYTES = 2**20
 GUARDIAN_MARGIN_S = 15.0  # what the guardian itself may need after its stop limit, to kill and reap
 
 
@@ -22,9 +26,14 @@ class EngineProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], env: Mapping[str, str], log: Path, stop_seconds: float) -> Self:
-        """Start `command` with `env` added to the environment, appending its output to `log`."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        read_end, write_end = os.pipe()
+        """Start `command` with `env` added to the environment, its output in `log`, an existing folder's new file.
+
+        Raises PreflightError where this process may not: too few file descriptors or processes are allowed, say.
+        """
+        try:
+            read_end, write_end = os.pipe()
+        except OSError as error:
+            raise _not_started(error) from None
         try:
             with log.open("wb") as output:
                 guardian = await asyncio.create_subprocess_exec(
@@ -37,6 +46,9 @@ class EngineProcess:
                     pass_fds=(read_end,),
                     start_new_session=True,  # a terminal's Ctrl-C reaches the launcher only, which then stops in order
                 )
+        except OSError as error:
+            os.close(write_end)
+            raise _not_started(error) from None
         except BaseException:
             os.close(write_end)
             raise
@@ -60,8 +72,7 @@ class EngineProcess:
 
     async def stop(self) -> int:
         """SIGTERM, a bounded drain, then SIGKILL for whatever is left; return the exit code."""
-        if self._guardian.returncode is None:
-            self._guardian.send_signal(signal.SIGTERM)
+        self.hurry()
         try:
             async with asyncio.timeout(self._stop_seconds + GUARDIAN_MARGIN_S):
                 code = await self._guardian.wait()
@@ -73,8 +84,24 @@ class EngineProcess:
             self._lifeline = -1
         return code
 
+    def hurry(self) -> None:
+        """Send SIGTERM: the first begins the drain, a second ends it."""
+        if self._guardian.returncode is None:
+            self._guardian.send_signal(signal.SIGTERM)
+
+    def obituary(self, code: int) -> str:
+        """What to say of an engine that ended with `code`: where its log is, and the end of it."""
+        tail = "\n".join(f"    {line}" for line in self.log_tail())
+        how = f"exit code {code}" if code >= 0 else f"its guardian, killed by signal {-code}"
+        full = "; no space is left on that disk" if shutil.disk_usage(self.log.parent).free < DISK_FULL_BYTES else ""
+        return f"the engine ended with {how}; its log is {self.log}{full}, its last lines:\n{tail}"
+
     def log_tail(self, lines: int = 15) -> list[str]:
         """The last lines of the engine's output."""
         with self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 16384))
             return file.read().decode(errors="replace").splitlines()[-lines:]
+
+
+def _not_started(error: OSError) -> PreflightError:
+    return PreflightError(f"the engine cannot be started: {error.strerror}; raise the limits (ulimit -n, ulimit -u)")

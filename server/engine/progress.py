@@ -8,7 +8,7 @@ PHASES = (
     ("importing SGLang", re.compile(r"")),
     ("starting ranks", re.compile(r"server_args=|Init parallel begin|Init torch distributed begin")),
     ("loading weights", re.compile(r"Load weight begin|loading shards|Loading safetensors")),
-    ("loading the drafter", re.compile(r"Load weight end")),
+    ("weights loaded", re.compile(r"Load weight end")),
     ("allocating the KV cache", re.compile(r"KV Cache is allocated|Memory pool end")),
     ("capturing graphs", re.compile(r"Capture .*graph begin")),
     ("warming up", re.compile(r"Uvicorn running on")),

@@ -40,10 +40,16 @@ async def wait_ready(
                 elapsed = time.monotonic() - started
                 for line in log:
                     progress = progress.after(line)
+                    if "address already in use" in line:
+                        # SGLang would load on, and only then end without a word of the port.
+                        raise EngineFailed(
+                            f"engine.port {profile.engine.port} was taken while the engine loaded; stop what listens "
+                            "there, or pass --set engine.port=PORT"
+                        )
                 if report is not None:
                     report(progress, elapsed)
                 if ended in done:
-                    raise EngineFailed(_ended(engine, ended.result()))
+                    raise EngineFailed(engine.obituary(ended.result()))
                 if generation in done:
                     generation.result()
                     return elapsed
@@ -76,10 +82,3 @@ async def _first_token(profile: Profile) -> None:
                         text = (await answer.text())[:300]
                         raise EngineFailed(f"the engine refused a one-token chat with HTTP {answer.status}: {text}")
             await asyncio.sleep(POLL_S)
-
-
-def _ended(engine: EngineProcess, code: int) -> str:
-    tail = "\n".join(f"    {line}" for line in engine.log_tail())
-    return (
-        f"the engine ended with exit code {code} before it was ready; its log is {engine.log}, its last lines:\n{tail}"
-    )

@@ -1,9 +1,9 @@
 """One engine's life: checked, started, ready, stopped."""
 
-import os
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from rich.console import Console
 
@@ -15,31 +15,34 @@ from k25serve.server.engine.preflight import preflight
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url, wait_ready
 from k25serve.server.engine.report import LoadReport
-
-
-def log_path(profile: Profile) -> Path:
-    """Where the engine's output goes: $XDG_STATE_HOME/k25serve/<profile>-<port>.log."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "k25serve" / f"{profile.name}-{profile.engine.port}.log"
+from k25serve.server.engine.state import engine_state
+from k25serve.server.signals import on_stop
 
 
 @asynccontextmanager
 async def running_engine(profile: Profile, console: Console) -> AsyncIterator[EngineProcess]:
     """Check and start the engine; on the way out, stop it. It is not ready yet inside: see `announce_ready`."""
-    preflight(profile)
-    if told := check_profile_drafter(profile):
-        console.print(told, markup=False, highlight=False)
-    log = log_path(profile)
-    engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, profile.engine.stop_timeout_s)
-    console.print(f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False)
-    if profile.engine.device == "cpu":
-        console.print("engine: on the CPU through a torch reference: for demos and tests, not for serving")
-    try:
-        yield engine
-    finally:
-        if engine.exit_code is None:
-            console.print("engine: stopping", highlight=False)
-        await engine.stop()
+    with engine_state(profile) as log:
+        preflight(profile)
+        if told := check_profile_drafter(profile):
+            console.print(told, markup=False, highlight=False)
+        stop_s = profile.engine.stop_timeout_s
+        engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, stop_s)
+        try:
+            console.print(
+                f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False
+            )
+            if profile.engine.device == "cpu":
+                console.print("engine: on the CPU through a torch reference: for demos and tests, not for serving")
+            yield engine
+        finally:
+            # The engine stops even where nothing can be printed any more: a closed terminal, a broken pipe.
+            stopping = asyncio.create_task(engine.stop())
+            with contextlib.suppress(OSError):
+                if engine.exit_code is None:
+                    console.print(f"engine: stopping, up to {stop_s:g} s; Ctrl-C ends it at once", highlight=False)
+            with on_stop(engine.hurry):
+                await stopping
 
 
 async def announce_ready(engine: EngineProcess, profile: Profile, console: Console) -> None:

@@ -8,8 +8,6 @@ The draft tokens' own keys are not quantised, so they are a tile of their own, b
 spill.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

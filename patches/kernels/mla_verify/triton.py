@@ -12,8 +12,6 @@ The slot of a token is loaded one iteration before its latent. A latent load tha
 iteration is never double-buffered by Triton's pipeliner.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import triton
 import triton.language as tl
 

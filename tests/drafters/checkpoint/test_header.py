@@ -36,8 +36,10 @@ def test_a_hole_of_a_terabyte_costs_nothing(tmp_path: Path) -> None:
         (struct.pack("<Q", 1 << 40) + b"{}", "not a safetensors file"),
         (struct.pack("<Q", 2) + b"[]", "no JSON object"),
         (struct.pack("<Q", 4) + b"{{{{", "not valid JSON"),
+        (struct.pack("<Q", 100_000) + b"[" * 100_000, "nested too deeply"),
+        (struct.pack("<Q", 5002) + b"[" + b"1" * 5000 + b"]", "not valid JSON"),
     ],
-    ids=["empty", "length", "list", "text"],
+    ids=["empty", "length", "list", "text", "deep", "digits"],
 )
 def test_no_safetensors(tmp_path: Path, raw: bytes, told: str) -> None:
     (tmp_path / "x.safetensors").write_bytes(raw)
@@ -52,14 +54,31 @@ def test_no_safetensors(tmp_path: Path, raw: bytes, told: str) -> None:
         {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
         {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]},
         {"dtype": "F32", "shape": [1]},
+        {"dtype": "F32", "shape": ["a"], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1.0], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1], "data_offsets": ["0", "4"]},
+        {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1] * 10_000, "data_offsets": [0, 5]},
     ],
-    ids=["dtype", "size", "negative", "offsets"],
+    ids=["dtype", "size", "negative", "offsets", "text", "float", "text offsets", "list dtype", "long"],
 )
 def test_an_entry_that_cannot_be_true(tmp_path: Path, entry: dict[str, object]) -> None:
     text = json.dumps({"w": entry}).encode()
     (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(4))
-    with pytest.raises(CheckpointError, match="tensor 'w'"):
+    with pytest.raises(CheckpointError, match="tensor 'w'") as caught:
         read_header(tmp_path / "x.safetensors")
+    assert len(str(caught.value)) < 1000
+
+
+def test_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.symlink_to("gone")
+    with pytest.raises(CheckpointError, match="x.safetensors: no such file"):
+        read_header(path)
+    with pytest.raises(CheckpointError, match="no such file .a folder"):
+        read_header(tmp_path)
+    with pytest.raises(CheckpointError, match="cannot be read .File name too long"):
+        read_header(tmp_path / ("a" * 300))
 
 
 def test_a_download_that_stopped(tmp_path: Path) -> None:

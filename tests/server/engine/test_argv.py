@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k25serve.server.config import Profile, load_profile, profile_names
-from k25serve.server.engine.argv import engine_argv, engine_command, engine_env
+from k25serve.server.engine.argv import DIE_AT_ONCE, engine_argv, engine_command, engine_env
 from k25serve.server.errors import ConfigError
 
 MODELS = {"K25_TARGET": "/models/target", "K25_DRAFTER": "/models/drafter"}
@@ -60,7 +60,7 @@ def test_pins_of_the_real_deployment(parsed: dict[str, dict[str, Any]], name: st
     assert args["host"] == "127.0.0.1"
     assert args["quantization"] is None
     assert args["enable_metrics"] is True
-    assert engine_env(profile(name), ON_PATH) == {
+    assert engine_env(profile(name), ON_PATH) == DIE_AT_ONCE | {
         "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1",
         "NCCL_P2P_LEVEL": "SYS",
         "NCCL_PROTO": "LL,LL128,Simple",
@@ -117,16 +117,23 @@ def test_every_field_reaches_the_command() -> None:
     assert "--trust-remote-code" not in argv
     assert "--speculative-adaptive" in argv
     assert argv[-2:] == ["--log-level", "warning"]
-    assert engine_env(changed, ON_PATH) == {"A": "b"}
+    assert engine_env(changed, ON_PATH) == DIE_AT_ONCE | {"A": "b"}
     assert engine_command(changed)[1:4] == ["-P", "-m", "k25serve.patches.launch"]
 
 
-@pytest.mark.parametrize("arg", ["--port", "--host=0.0.0.0", "--model-path"])
+@pytest.mark.parametrize(
+    "arg", ["--port", "--host=0.0.0.0", "--model-path", "--hos", "--devic", "--tp", "--model", "--config"]
+)
 def test_extra_args_cannot_undo_the_profile(arg: str) -> None:
-    with pytest.raises(ConfigError, match="which the profile sets"):
+    with pytest.raises(ConfigError, match="as the profile does; change the profile"):
         engine_argv(profile("cpu-tiny", f"engine.extra_args=['{arg}', '1']"))
 
 
 def test_engine_finds_the_tools_beside_its_interpreter() -> None:
     folder = Path(sys.executable).parent
-    assert engine_env(profile("cpu-tiny"), {"PATH": "/usr/bin"}) == {"PATH": f"{folder}:/usr/bin"}
+    assert engine_env(profile("cpu-tiny"), {"PATH": "/usr/bin"}) == DIE_AT_ONCE | {"PATH": f"{folder}:/usr/bin"}
+
+
+def test_a_dead_child_ends_the_engine_at_once_unless_the_profile_says_otherwise() -> None:
+    kept = profile("cpu-tiny", "engine.env={SGLANG_CUDA_COREDUMP_BEFORE_CRASH: '1'}")
+    assert engine_env(kept, ON_PATH)["SGLANG_CUDA_COREDUMP_BEFORE_CRASH"] == "1"

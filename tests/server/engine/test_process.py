@@ -71,6 +71,28 @@ async def test_stop_kills_what_ignores_sigterm(tmp_path: Path) -> None:
     assert alive(tree) == []
 
 
+async def test_a_second_stop_ends_the_drain(tmp_path: Path) -> None:
+    engine = await start(tmp_path, STUBBORN, stop_seconds=300)
+    tree = await asyncio.to_thread(wait_for_tree, engine.pid, 3)
+    await asyncio.to_thread(wait_for_line, engine, "up")
+    stopping = asyncio.create_task(engine.stop())
+    await asyncio.sleep(0.5)
+    assert not stopping.done()
+    engine.hurry()
+    assert await stopping == 128 + signal.SIGKILL
+    assert alive(tree) == []
+
+
+async def test_obituary_tells_how_it_ended_and_where_to_read(tmp_path: Path) -> None:
+    engine = await start(tmp_path, "echo out of memory; exit 3")
+    told = engine.obituary(await engine.wait())
+    assert "ended with exit code 3" in told
+    assert str(tmp_path / "log") in told
+    assert "    out of memory" in told
+    assert "killed by signal 9" in engine.obituary(-9)
+    await engine.stop()
+
+
 async def test_stop_lets_the_engine_drain(tmp_path: Path) -> None:
     engine = await start(tmp_path, "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.05; done", 10)
     await asyncio.to_thread(wait_for_line, engine, "up")

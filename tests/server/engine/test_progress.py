@@ -9,9 +9,9 @@ LOG = [
     ("", "loading weights"),
     (
         "[2026-11-29 12:39:00] Load weight end. elapsed=2339 s, type=KimiK25ForConditionalGeneration",
-        "loading the drafter",
+        "weights loaded",
     ),
-    ("[2026-11-29 12:39:01] Load weight begin. avail mem=24.1 GB", "loading the drafter"),
+    ("[2026-11-29 12:39:01] Load weight begin. avail mem=24.1 GB", "weights loaded"),
     ("[2026-11-29 12:40:00] KV Cache is allocated. #tokens: 250000", "allocating the KV cache"),
     ("[2026-11-29 12:40:09] Capture target verify CUDA graph begin.", "capturing graphs"),
     ("INFO:     Uvicorn running on http://127.0.0.1:30000", "warming up"),
