@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,8 @@ from k25serve.drafters.checkpoint.errors import AdaptError, DrafterError, GateEr
 
 CODES = "Exit codes: 0 pass, 1 refuse, 3 warn; 2 a mistake in the command or a folder that cannot be read."
 USAGE_CODE = 2
+# host:port, which is no profile's name.
+ADDRESS = re.compile(r"[^/:]+:\d+(/.*)?")
 
 app = typer.Typer(
     name="drafter",
@@ -31,7 +34,7 @@ TargetFolder = Annotated[
     Path, typer.Option("--target", metavar="FOLDER", help="The target's folder; only headers are read.")
 ]
 ContextLength = Annotated[
-    int | None, typer.Option(min=1, help="What will be served; all that the target can, if not given.")
+    int | None, typer.Option(min=1, help="The context length to be served; by default the target's own maximum.")
 ]
 Convention = Annotated[
     AuxConvention,
@@ -40,11 +43,14 @@ Convention = Annotated[
 DefaultAux = Annotated[
     bool, typer.Option("--accept-default-aux", help="Take [2, L//2, L-3] where config.json names none.")
 ]
-EntryName = Annotated[str | None, typer.Option("--entry", metavar="REPO", help="The registry's entry that this is.")]
+EntryName = Annotated[
+    str | None,
+    typer.Option("--entry", metavar="REPO", help="The drafter's entry in the registry, as `drafter list` names it."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the result there, as JSON.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Of each answer.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Requests at a time.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="The most tokens of each answer.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="How many requests run at the same time.")]
 
 
 @app.command(epilog=CODES)
@@ -103,11 +109,14 @@ def adapt(
     keep_vocabulary: Annotated[
         bool, typer.Option("--keep-vocabulary", help="Leave missing special tokens out of the draft vocabulary.")
     ] = False,
-    lend_lm_head: Annotated[bool, typer.Option("--lend-lm-head", help="A missing head becomes the target's.")] = False,
+    lend_lm_head: Annotated[
+        bool, typer.Option("--lend-lm-head", help="Use the target's head where lm_head is missing.")
+    ] = False,
     dtype: Annotated[Literal["bf16", "f16", "f32"] | None, typer.Option(help="Cast the weights.")] = None,
     layout: Annotated[
-        Literal["midlayer", "layers", "model-layers"], typer.Option(help="Names to write; of the eagle adapter only.")
-    ] = "midlayer",
+        Literal["midlayer", "layers", "model-layers"] | None,
+        typer.Option(help="Tensor names to write, midlayer by default; eagle only."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rewrite a drafter for SGLang (or vLLM) into a new folder, say what was done, and check the result."""
@@ -131,8 +140,8 @@ def adapt(
         for change in adapted.changes:
             typer.echo(f"- {change}", err=as_json)
         typer.echo(f"written: {adapted.folder}", err=as_json)
-        if target is None or adapter == "vllm":
-            return
+        if target is None or adapted.checks:
+            return _show_unchecked(adapted, as_json)
         from k25serve.drafters.check import check_drafter
 
         report = check_drafter(out, target, context_length)
@@ -179,16 +188,22 @@ def show(name: Annotated[str, typer.Argument(metavar="REPO")], as_json: AsJson =
 @app.command(epilog=CODES)
 def gate(
     url: Annotated[str, typer.Option(metavar="URL", help="A running engine, SGLang or vLLM.")],
-    model: Annotated[str | None, typer.Option(help="The served model; the first that it lists, if not given.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The served model's name; by default the first that the engine lists.")
+    ] = None,
     entry: EntryName = None,
-    accept_floor: Annotated[float, typer.Option(min=1.0, help="Least accept length overall.")] = 1.3,
-    policy: Annotated[Literal["warn", "refuse"], typer.Option(help="What falling below the floor is.")] = "warn",
+    accept_floor: Annotated[
+        float, typer.Option(min=1.0, help="The lowest accept length, over all prompts, that passes.")
+    ] = 1.3,
+    policy: Annotated[
+        Literal["warn", "refuse"], typer.Option(help="Verdict for an accept length below the floor.")
+    ] = "warn",
     max_tokens: MaxTokens = 256,
     concurrency: Concurrency = 4,
     out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send fifty packaged prompts through a running engine and judge what is accepted, overall and by class."""
+    """Send 50 packaged prompts through a running engine and judge what is accepted, overall and by class."""
     from k25serve.drafters.gate import GateSettings, gate_table, run_gate, write_json
 
     with _one_line_errors():
@@ -212,11 +227,16 @@ def compare(
     context: typer.Context,
     arms: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=URL|PROFILE...", help="Engines that run already, or profiles to start in turn."),
+        typer.Argument(
+            metavar="NAME=URL|NAME=PROFILE...", help="Each a name with a running engine, or with a profile to start."
+        ),
     ],
     baseline: Annotated[
-        str | None, typer.Option(help="The arm to compare with; that without speculation, if not given.")
+        str | None, typer.Option(help="The arm to compare with; by default the one without speculation.")
     ] = None,
+    passes: Annotated[
+        int, typer.Option(min=1, help="How often each arm answers all prompts; a verdict needs two or more.")
+    ] = 3,
     max_tokens: MaxTokens = 256,
     concurrency: Concurrency = 1,
     out: Annotated[
@@ -224,16 +244,17 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The same prompts through several engines in turn: tokens a second, acceptance, which is fastest."""
+    """The same prompts through several engines in turn: tokens a second, acceptance, and what is faster."""
     from k25serve.drafters.gate import GateSettings, comparison_table
     from k25serve.drafters.gate import compare as run
     from k25serve.drafters.gate.host import Host
 
     host: Host = context.obj
-    finish = host.start_record("drafter-compare")
     with _one_line_errors():
+        chosen = [_arm(text) for text in arms]
+        finish = host.start_record("drafter-compare")
         settings = replace(GateSettings(), max_tokens=max_tokens, concurrency=concurrency)
-        comparison = asyncio.run(run([_arm(text) for text in arms], settings, host.boot, baseline))
+        comparison = asyncio.run(run(chosen, settings, host.boot, baseline, passes))
         if out is not None:
             typer.echo(f"result file: {finish(comparison.as_json(), out)}", err=True)
         _show(comparison.as_json(), as_json, lambda: comparison_table(comparison))
@@ -274,7 +295,11 @@ def _arm(text: str) -> Any:
 
     name, found, source = text.partition("=")
     if not (name and found and source):
-        raise GateError(f"arm {text!r}: give it like none=http://127.0.0.1:30000 or eagle3=cpu-tiny")
+        raise GateError(
+            f"arm {text!r}: not NAME=URL or NAME=PROFILE; give it like none=http://127.0.0.1:30000 or eagle3=cpu-tiny"
+        )
+    if ADDRESS.fullmatch(source):
+        raise GateError(f"arm {text!r}: the scheme is missing; give {name}=http://{source}")
     return Arm(name, url=source) if source.startswith(("http://", "https://")) else Arm(name, profile=source)
 
 
@@ -282,6 +307,16 @@ def _show_report(report: Any, as_json: bool) -> None:
     from k25serve.drafters.check import report_table
 
     _show(report.as_json(), as_json, lambda: report_table(report))
+
+
+def _show_unchecked(adapted: Any, as_json: bool) -> None:
+    """What the adapter itself made sure of, where SGLang's check is not run."""
+    if as_json:
+        return typer.echo(json.dumps(adapted.as_json(), indent=2))
+    for one in adapted.checks:
+        typer.echo(f"checked: {one}")
+    why = "does not apply to vLLM's form" if adapted.checks else "was not run: it needs --target"
+    typer.echo(f"SGLang's check (k25serve drafter check) {why}")
 
 
 def _show(value: dict[str, Any], as_json: bool, table: Any) -> None:

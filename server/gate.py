@@ -85,4 +85,4 @@ class AcceptanceGate:
 def _summary(result: GateResult, file: Path) -> str:
     length = result.overall.accept_length
     shown = "none" if length is None else f"{length:.2f}"
-    return f"acceptance gate: {result.verdict}, accept_length {shown} over {result.overall.requests} prompts, {file}"
+    return f"acceptance gate: {result.verdict}, accept_length {shown} over {result.overall.prompts} prompts, {file}"

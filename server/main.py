@@ -20,3 +20,7 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,7 @@ def _ours(_: Path, port: int, engine: int, __: Path) -> list[str]:
         "gateway.port": port,
     }
     settings = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
-    return [sys.executable, "-P", "-m", "k25serve.server.cli", "gateway", "--profile", "cpu-tiny-nospec", *settings]
+    return [sys.executable, "-P", "-m", "k25serve.server.main", "gateway", "--profile", "cpu-tiny-nospec", *settings]
 
 
 def _router(program: str, *more: str) -> Callable[[Path, int, int, Path], list[str]]:

@@ -35,17 +35,17 @@ def _counted(pieces: Iterator[bytes], on_bytes: OnBytes) -> Iterator[bytes]:
 
 
 def _unpack(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    make = _inflater()
-    inflate, written = make(GZIP_WINDOW), 0
+    library = _library()
+    inflate, written = library.decompressobj(GZIP_WINDOW), 0
     for piece in pieces:
         while piece:
             if inflate.eof:
                 if not piece.startswith(GZIP_MAGIC):
                     return  # what follows the last member is padding
-                inflate = make(GZIP_WINDOW)
+                inflate = library.decompressobj(GZIP_WINDOW)
             try:
                 text = inflate.decompress(piece, CHUNK)
-            except (zlib.error, ValueError) as error:
+            except (library.error, ValueError) as error:
                 raise DamagedTrace(path, written, f"broken gzip stream ({error}); copy the file again,") from None
             piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             written += len(text)
@@ -57,10 +57,9 @@ def _unpack(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
         )
 
 
-def _inflater() -> Callable[[int], Any]:
-    """python-isal's inflate where it is installed (about twice as fast), else zlib's."""
+def _library() -> Any:
+    """python-isal's zlib where it is installed (inflates about twice as fast), else the standard one."""
     try:
-        factory: Callable[[int], Any] = importlib.import_module("isal.isal_zlib").decompressobj
+        return importlib.import_module("isal.isal_zlib")
     except ImportError:
-        return zlib.decompressobj
-    return factory
+        return zlib

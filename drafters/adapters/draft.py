@@ -1,5 +1,6 @@
 """What an adapter works on: a drafter under canonical names, and the job to be done. Nothing is changed in place."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,7 +48,7 @@ class AdaptOptions:
     """What the user says. Whatever is None is taken from the checkpoint, or refused where it says nothing.
 
     counts: a JSON file of token counts, or `rank`; keep_vocabulary: leave missing special tokens out.
-    lend_lm_head: a head that is missing becomes the target's.
+    lend_lm_head: a head that is missing becomes the target's. layout: midlayer where none is given.
     """
 
     context_length: int | None = None
@@ -59,7 +60,7 @@ class AdaptOptions:
     keep_vocabulary: bool = False
     lend_lm_head: bool = False
     dtype: Literal["bf16", "f16", "f32"] | None = None
-    layout: Layout = "midlayer"
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,14 @@ class Job:
             raise AdaptError("--target is missing, and this needs it; pass the target's folder")
         return self.target_or_none
 
+    def command(self, adapter: str) -> str:
+        """A command that a user can run as it stands; `adapter` is its name, with options where it needs any."""
+        folder = self.source.folder
+        words = ["--drafter", str(folder), "--out", f"{folder.resolve().name}-adapted"]
+        if self.target_or_none is not None:
+            words[2:2] = ["--target", str(self.target_or_none.folder)]
+        return f"k25serve drafter adapt {adapter} {shlex.join(words)}"
+
 
 Step = Callable[[Draft, Job], Draft]
 # A format's config.json -> SGLang's, and what was done, in sentences.
@@ -85,7 +94,10 @@ ReadConfig = Callable[[dict[str, Any]], tuple[dict[str, Any], tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class Adapter:
-    """A named row of steps. `layout`: None where the user chooses; `drops`: patterns of names for training only."""
+    """A named row of steps. `layout`: None where the user chooses; `drops`: patterns of names for training only.
+
+    `checks`: what the steps made sure of, told where SGLang's check does not apply; empty where it does.
+    """
 
     name: str
     says: str
@@ -93,3 +105,4 @@ class Adapter:
     steps: tuple[Step, ...]
     layout: Layout | None = "midlayer"
     drops: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()

@@ -44,8 +44,10 @@ def read_config(config: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]
 
 
 def aux_layers_if_asked(draft: Draft, job: Job) -> Draft:
-    """Aux layers rewritten only where the user names them or accepts the default."""
-    return write_aux_layers(draft, job) if job.options.aux_layers or job.options.accept_default_aux else draft
+    """Aux layers rewritten only where the user says something of them."""
+    options = job.options
+    asked = options.aux_layers or options.accept_default_aux or options.aux_convention != "auto"
+    return write_aux_layers(draft, job) if asked else draft
 
 
 ADAPTER = Adapter(

@@ -1,7 +1,7 @@
 """Runs an adapter: source folder in, new folder out, with what was done written beside it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +11,7 @@ from k25serve.drafters.adapters import eagle, kimi_k2, specforge, speculators, v
 from k25serve.drafters.adapters.data import Stored
 from k25serve.drafters.adapters.draft import Adapter, AdaptOptions, Draft, Job
 from k25serve.drafters.adapters.keys import canonical_names, written_name
+from k25serve.drafters.adapters.takes import refuse_ignored
 from k25serve.drafters.adapters.write import (
     CONFIG,
     MODEL,
@@ -35,11 +36,21 @@ TARGET_FILES = ("config.json", "generation_config.json", "tokenizer_config.json"
 
 @dataclass(frozen=True)
 class Adapted:
-    """An adapted drafter: its folder, and what was done, in sentences."""
+    """An adapted drafter: its folder, what was done, and what the adapter checked itself, in sentences."""
 
     folder: Path
     adapter: str
     changes: tuple[str, ...]
+    checks: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        return {
+            "adapter": self.adapter,
+            "folder": str(self.folder),
+            "changes": list(self.changes),
+            "checks": list(self.checks),
+        }
 
 
 def adapt(
@@ -57,22 +68,23 @@ def adapt(
     if name not in ADAPTERS:
         raise AdaptError(f"adapter {name!r} is unknown; use one of {', '.join(ADAPTERS)}")
     adapter, options, out = ADAPTERS[name], options or AdaptOptions(), Path(out)
+    refuse_ignored(name, options)
     source = Checkpoint(Path(drafter_dir))
     target = None if target_dir is None else Target(Path(target_dir))
     draft, trained = _read(adapter, source)
     job = Job(source, target, options)
     for step in adapter.steps:
         draft = step(draft, job)
-    layout = adapter.layout or options.layout
+    layout = adapter.layout or options.layout or "midlayer"
     if layout == "model-layers" and draft.config["architectures"] == [MLA]:
         raise AdaptError(f"--layout {layout}: SGLang loses these names for {MLA}; use layers or midlayer")
     with new_folder(out) as folder, ThreadPoolExecutor(max_workers=1) as pool:
         hashes = pool.submit(_hashes, source)
         write_safetensors(folder / MODEL, {written_name(key, layout): data for key, data in draft.tensors.items()})
         write_json(folder / CONFIG, draft.config)
-        record = _record(adapter.name, source, target, options, draft, trained)
+        record = _record(adapter.name, source, target, replace(options, layout=layout), draft, trained)
         write_json(folder / PROVENANCE, {**record, "source_sha256": hashes.result()})
-    return Adapted(out, adapter.name, draft.changes)
+    return Adapted(out, adapter.name, draft.changes, adapter.checks)
 
 
 def _read(adapter: Adapter, source: Checkpoint) -> tuple[Draft, dict[str, Any]]:

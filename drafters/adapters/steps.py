@@ -48,12 +48,14 @@ def write_aux_layers(draft: Draft, job: Job) -> Draft:
             f"--aux-layers: state 1 of {physical} is the first layer's output, which SGLang cannot be told to capture: "
             "it shifts every list that begins with 1; serve it with vLLM"
         )
+    draft = _tell_renumbered(draft, job, ids)
     return _with_aux(draft, {**_eagle(draft), KEY: ids, "use_aux_hidden_state": True}, ids, physical)
 
 
 def write_vllm_aux_layers(draft: Draft, job: Job) -> Draft:
     """The same for vLLM, which takes them as they are and reads them at the top."""
     physical = aux_states(draft, job)
+    draft = _tell_renumbered(draft, job, physical)
     draft = draft.with_config(f"aux layers {physical} at the top, where vLLM reads them", **{KEY: physical})
     return _with_aux(draft, {**_eagle(draft), KEY: physical, "use_aux_hidden_state": True}, physical, physical)
 
@@ -113,6 +115,9 @@ def lend_lm_head(draft: Draft, job: Job) -> Draft:
     """A missing lm_head becomes the target's, where that was asked. Raises AdaptError where it is missing otherwise."""
     config = draft.config
     if "lm_head.weight" in draft.tensors or ("draft_vocab_size" in config and config["draft_vocab_size"] is None):
+        if job.options.lend_lm_head:
+            whose = "has its own lm_head" if "lm_head.weight" in draft.tensors else "borrows the target's head already"
+            raise AdaptError(f"--lend-lm-head: the drafter {whose}, so nothing is lent; leave it out")
         return draft
     if not job.options.lend_lm_head:
         raise AdaptError(
@@ -166,6 +171,14 @@ def _reach(draft: Draft, wanted: int) -> Draft:
 def _eagle(draft: Draft) -> dict[str, Any]:
     found = draft.config.get("eagle_config")
     return found if isinstance(found, dict) else {}
+
+
+def _tell_renumbered(draft: Draft, job: Job, written: list[int]) -> Draft:
+    given, convention = job.options.aux_layers or stored_ids(draft.config)[0], job.options.aux_convention
+    if given is None or list(given) == written:
+        return draft
+    why = "auto: a list that begins with 1 names the layers that states leave" if convention == "auto" else convention
+    return draft.noting(f"aux layers {list(given)} ({why}) renumbered {written}")
 
 
 def _with_aux(draft: Draft, eagle: dict[str, Any], ids: list[int], physical: list[int]) -> Draft:

@@ -10,6 +10,14 @@ from k25serve.drafters.adapters.steps import cast_floats, fit_target, mirror_rop
 from k25serve.drafters.adapters.vocabulary import write_draft_vocab_size, write_offsets
 from k25serve.drafters.checkpoint import AdaptError
 
+CHECKS = (
+    "hidden_size and vocab_size are the target's",
+    "lm_head is stored, or the vocabulary is whole",
+    "head_dim is the weights'",
+    "draft_vocab_size, lm_head and d2t have one size",
+    "d2t maps to distinct ids inside the target's vocabulary",
+    "aux layers ascend, lie inside the target, and are as many as fc takes",
+)
 NEW_FLAGS = ("fc_norm", "use_aux_norm", "norm_output", "norm_before_fc")
 
 
@@ -19,7 +27,10 @@ def require_head(draft: Draft, job: Job) -> Draft:
         None,
         draft.size("vocab_size"),
     ):
-        raise AdaptError("tensor 'lm_head.weight' is missing; adapt with eagle --lend-lm-head first")
+        raise AdaptError(
+            f"tensor 'lm_head.weight' is missing; first run {job.command('eagle --lend-lm-head')}, "
+            "then adapt that folder"
+        )
     return draft
 
 
@@ -47,4 +58,5 @@ ADAPTER = Adapter(
         cast_floats,
     ),
     layout="layers",
+    checks=CHECKS,
 )

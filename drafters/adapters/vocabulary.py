@@ -51,6 +51,8 @@ def write_offsets(draft: Draft, job: Job) -> Draft:
             raise AdaptError(
                 f"d2t is missing, though the drafter has {draft_vocab_size} of {vocab_size} ids; get it from its source"
             )
+        if job.options.d2t_form is not None:
+            raise AdaptError("--d2t-form: the drafter has no d2t; leave it out")
         return draft
     values, t2d = read_ints(stored.tensor), draft.tensors.get("t2d")
     hot = read_bytes(t2d.tensor) if isinstance(t2d, Stored) else None
@@ -85,8 +87,12 @@ def cover_special_tokens(draft: Draft, job: Job) -> Draft:
     Ids are then sorted anew, as trainers write them. Raises AdaptError where tokens are missing and nothing says which
     ids are rare.
     """
-    d2t, target = draft.tensors.get("d2t"), job.target
+    d2t, target, vocab_size = draft.tensors.get("d2t"), job.target, draft.size("vocab_size")
+    given = None if job.options.counts is None else read_counts(job.options.counts, vocab_size)
     if d2t is None:
+        if given is not None or job.options.keep_vocabulary:
+            option = "--keep-vocabulary" if given is None else "--counts"
+            raise AdaptError(f"{option}: the drafter has no d2t, its vocabulary is whole; leave it out")
         return draft
     tokens = read_tokens(target.folder)
     wanted = wanted_tokens(tokens.special if tokens else {}, end_tokens(target.folder, target.text_config))
@@ -94,17 +100,19 @@ def cover_special_tokens(draft: Draft, job: Job) -> Draft:
     hot_ids = [place + value for place, value in enumerate(values)]
     missing = wanted.missing(hot_ids)
     if not missing.ids:
-        return draft.noting(f"all {len(wanted.ids)} special tokens are in the draft vocabulary")
+        unused = "" if given is None else "; the counts were not needed"
+        return draft.noting(f"all {len(wanted.ids)} special tokens are in the draft vocabulary{unused}")
     told = ", ".join(f"{text} ({token})" for text, token in {**missing.always, **missing.sometimes}.items())
     if job.options.keep_vocabulary:
         return draft.noting(f"outside the draft vocabulary, kept so as asked: {told}")
-    vocab_size = draft.size("vocab_size")
-    swapped = swap_ids(hot_ids, wanted.ids, _counts(job, told, vocab_size))
-    head, lent = _head(draft), target.head
+    counts = _counts(job, told, vocab_size) if given is None else given
+    swapped = swap_ids(hot_ids, wanted.ids, counts)
+    head, lent = _head(draft, job), target.head
     if (head.dtype, head.shape[1:]) != (lent.dtype, lent.shape[1:]):
         raise AdaptError(
             f"lm_head is {head.dtype} {list(head.shape)}, the target's head {lent.dtype} {list(lent.shape)}: their "
-            "rows do not go together; adapt with --dtype first, or pass --keep-vocabulary"
+            f"rows do not go together; first run {job.command(f'eagle --dtype {lent.dtype.lower()}')}, then adapt that "
+            "folder, or pass --keep-vocabulary"
         )
     rows = {token: (head, place) for place, token in enumerate(hot_ids) if token not in swapped}
     rows |= {token: (lent, token) for token in swapped.values()}
@@ -122,8 +130,6 @@ def cover_special_tokens(draft: Draft, job: Job) -> Draft:
 
 
 def _counts(job: Job, missing: str, vocab_size: int) -> dict[int, int]:
-    if job.options.counts is not None:
-        return read_counts(job.options.counts, vocab_size)
     for name in COUNTS_FILES:
         if (job.source.folder / name).is_file():
             return read_counts(str(job.source.folder / name), vocab_size)
@@ -133,10 +139,13 @@ def _counts(job: Job, missing: str, vocab_size: int) -> dict[int, int]:
     )
 
 
-def _head(draft: Draft) -> Tensor:
+def _head(draft: Draft, job: Job) -> Tensor:
     head = draft.tensors.get("lm_head.weight")
     if not isinstance(head, Stored):
-        raise AdaptError("lm_head is not stored as it is; adapt with --dtype or --lend-lm-head first, then again")
+        raise AdaptError(
+            f"lm_head is not stored, its rows cannot be swapped; first run {job.command('eagle --lend-lm-head')}, "
+            "then adapt that folder"
+        )
     return head.tensor
 
 

@@ -12,7 +12,7 @@ from k25serve.drafters.check.facts import Facts
 from k25serve.drafters.check.report import Judgement, passed, refused, warned
 
 KEY = "eagle_aux_hidden_state_layer_ids"
-ADAPT = "k25serve drafter adapt kimi_k2 --aux-layers 2,30,58 (the trainer's ids)"
+EXAMPLE = "2,30,58"
 
 
 def default_layers(layers: int) -> list[int]:
@@ -73,19 +73,20 @@ def judge_aux_layers(facts: Facts) -> Judgement:
     ids, place = stored_ids(facts.config)
     if ids is None:
         return _default(facts, layers)
+    adapt = _adapt(facts)
     if not isinstance(ids, list) or not ids or not all(type(layer) is int for layer in ids):
-        return refused(f"{place} is {ids!r}, a list of layer numbers belongs there", ADAPT)
+        return refused(f"{place} is {ids!r}, a list of layer numbers belongs there", adapt)
     physical, convention = sglang_layers(ids), facts.options.aux_convention
     if convention == "auto" and facts.options.entry is not None and facts.options.entry.aux is not None:
         convention = facts.options.entry.aux.convention
     fault = _fault(facts, physical, layers)
     if fault:
-        return refused(f"{place} {ids}: {fault}", ADAPT)
+        return refused(f"{place} {ids}: {fault}", adapt)
     meant = trained_layers(ids, convention)
     if meant != physical:
         return refused(
             f"{place} {ids}: trained on states {meant} ({convention} convention), SGLang would capture {physical}",
-            f"k25serve drafter adapt kimi_k2 --aux-layers {','.join(map(str, meant))} --aux-convention input",
+            facts.adapt_command(f"kimi_k2 --aux-layers {','.join(map(str, meant))} --aux-convention input"),
         )
     told = "; ".join(f"{engine}: {resolve(ids)}" for engine, resolve in ENGINES.items())
     if place == KEY:
@@ -94,23 +95,28 @@ def judge_aux_layers(facts: Facts) -> Judgement:
         return verdict(
             f"{KEY} {ids} stands at the top, SGLang reads it in eagle_config only and takes {default_layers(layers)}"
             + (", which is the same" if same else ""),
-            ADAPT,
+            adapt,
         )
     return passed(f"{ids}, states that enter layers, by engine: {told}")
 
 
 def _default(facts: Facts, layers: int) -> Judgement:
-    default = default_layers(layers)
+    default, default_command = default_layers(layers), facts.adapt_command("kimi_k2 --accept-default-aux")
     fault = _fault(facts, default, layers)
     if facts.options.accept_default_aux and not fault:
         return warned(
-            f"config.json names no aux layers; {default} is taken, as you accepted", f"write them down: {ADAPT}"
+            f"config.json names no aux layers; {default} is taken, as you accepted",
+            f"write them down: {default_command}",
         )
     return refused(
         f"config.json names no aux layers: the engine would guess {default}"
         + (f" ({fault})" if fault else ", and a wrong guess accepts nothing"),
-        f"{ADAPT}; or pass --accept-default-aux if the trainer says that these are they",
+        f"{_adapt(facts)}; or, if the trainer says that these are they, {default_command}",
     )
+
+
+def _adapt(facts: Facts) -> str:
+    return f"{facts.adapt_command(f'kimi_k2 --aux-layers {EXAMPLE}')}, with the trainer's ids for {EXAMPLE}"
 
 
 def _fault(facts: Facts, physical: list[int], layers: int) -> str:

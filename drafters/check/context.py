@@ -9,18 +9,20 @@ def judge_context_length(facts: Facts) -> Judgement:
     own, served, target = derived_context(facts.config), facts.context_length, derived_context(facts.target.text_config)
     if served > target:
         return refused(
-            f"context length {served} is more than the target's {target}", f"pass --context-length {target} or less"
+            f"context length {served} is more than the target's {target}",
+            f"lower context_length (--context-length) to {target}",
         )
     if own < served:
+        adapt = facts.adapt_command(f"kimi_k2 --context-length {served}")
         return refused(
             f"the drafter reaches {own} positions, {served} are to be served: SGLang stops at start",
-            f"k25serve drafter adapt kimi_k2 --context-length {served}, or serve with --context-length {own}",
+            f"{adapt}, or lower context_length (--context-length) to {own}",
         )
     trained = facts.trained.get("max_position_embeddings")
     if isinstance(trained, int) and trained < served:
         return warned(
             f"the drafter reaches {own} positions by its adapter, but was trained to {trained}: "
             "acceptance is unknown beyond",
-            f"measure it at length, or serve with --speculative-draft-window-size or --context-length {trained}",
+            f"measure it at length, or lower context_length (--context-length) to {trained}",
         )
     return passed(f"the drafter reaches {own}, {served} are to be served")

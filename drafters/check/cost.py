@@ -18,10 +18,11 @@ def judge_cost(facts: Facts) -> Judgement:
     if "lm_head.weight" not in read:
         parameters, weights = parameters + facts.target.head.elements, weights + facts.target.head.nbytes
     step_ms = 1000 * weights / tp / facts.options.bandwidth
+    time = f"at least {step_ms:.3f} ms" if step_ms >= 0.001 else "under 0.001 ms"
     told = (
         f"{parameters / 1e6:.1f} M parameters; KV {draft_kv} bytes a token and rank at tp {tp}, "
         f"the target's {target_kv}; "
-        f"a draft step reads {weights / tp / 1e6:.1f} MB a rank, at least {step_ms:.3f} ms at "
+        f"a draft step reads {weights / tp / 1e6:.1f} MB a rank, {time} at "
         f"{facts.options.bandwidth / 1e12:.1f} TB/s"
     )
     if draft_kv > target_kv:

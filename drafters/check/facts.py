@@ -1,5 +1,6 @@
 """What the rules look at, read once from both folders. Everything is lazy: a rule that is not reached costs nothing."""
 
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -40,6 +41,12 @@ class Facts:
     drafter: Checkpoint
     target: Target
     options: Options = field(default_factory=Options)
+
+    def adapt_command(self, adapter: str) -> str:
+        """A command that a user can run as it stands; `adapter` is its name, with options where it needs any."""
+        drafter, target = self.drafter.folder, self.target.folder
+        folders = ["--drafter", str(drafter), "--target", str(target), "--out", f"{drafter.resolve().name}-adapted"]
+        return f"k25serve drafter adapt {adapter} {shlex.join(folders)}"
 
     @property
     def config(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def judge_lm_head(facts: Facts) -> Judgement:
         full = draft == facts.target.size("vocab_size")
         return refused(
             f"no lm_head, though draft_vocab_size is {draft}: it stays random, the engine answers and accepts nothing",
-            "k25serve drafter adapt eagle --lend-lm-head"
+            facts.adapt_command("eagle --lend-lm-head")
             + (", which has SGLang lend the target's" if full else ", which copies the target's rows of d2t's ids"),
         )
     if head is not None and draft is None and "draft_vocab_size" in facts.config:

@@ -27,7 +27,7 @@ def judge_dtype(facts: Facts) -> Judgement:
     if found != [target]:
         return refused(
             f"weights are {' and '.join(found) or 'no floats'}, the target is {target}",
-            f"k25serve drafter adapt eagle --dtype {wanted}",
+            facts.adapt_command(f"eagle --dtype {wanted}"),
         )
     if written not in ("", target):
         return refused(
@@ -58,14 +58,17 @@ def judge_quantization(facts: Facts) -> Judgement:
         return refused(
             f"the target is quantized ({_method(target)}) and the launch does not state the drafter's quantization, "
             "so that it may inherit it; its weights are plain",
-            f"serve with {flag} unquant",
+            f"launch SGLang with {flag} unquant (check: --draft-quantization unquant)",
         )
     if stated == "unquant" and method is not None:
-        return refused(f"the drafter is quantized ({method}), the launch states unquant", f"serve with {flag} {method}")
+        return refused(
+            f"the drafter is quantized ({method}), the launch states unquant, as every profile here does",
+            f"use a drafter of plain weights, or launch SGLang yourself with {flag} {method}",
+        )
     if stated not in (None, "unquant", method):
         return refused(
             f"the launch states {stated}, the drafter is {method or 'plain'}",
-            f"serve with {flag} {method or 'unquant'}",
+            f"launch SGLang with {flag} {method or 'unquant'}",
         )
     return passed(
         f"{'plain weights' if method is None else method}; the target's {_method(target) or 'none'} is not inherited"

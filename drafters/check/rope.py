@@ -44,7 +44,8 @@ def judge_rope(facts: Facts) -> Judgement:
                 f"rope is {_text(own)}, but {source} says that it was trained with {_text(rope_of(known))}",
                 "write the trained values back into config.json; do not copy the target's",
             )
-    return passed(f"{_text(own)}; the target's is {_text(rope_of(facts.target.text_config))}, which does not matter")
+    target = _text(rope_of(facts.target.text_config))
+    return passed(f"{_text(own)}; the target's is {target}: the drafter keeps its own rope as trained")
 
 
 def _clash(config: Mapping[str, Any]) -> str:

@@ -9,14 +9,13 @@ from k25serve.drafters.checkpoint import CheckpointError
 
 # DeepSeek-V3's layer code: SGLang's aux capture and its two numberings are judged for it only.
 TARGETS = ("KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM", "KimiK2ForCausalLM")
-# What a folder is that is no SGLang EAGLE-3 drafter yet, and what to do with it.
+# What a folder is that is no SGLang EAGLE-3 drafter yet: the adapter that makes it one.
 OTHERS = {
-    "Eagle3Speculator": "k25serve drafter adapt speculators",
-    "Eagle3LlamaForCausalLM": "k25serve drafter adapt eagle",
-    "Eagle3DeepseekV3ForCausalLM": "k25serve drafter adapt eagle",
-    "DFlashDraftModel": "serve it with --speculative-algorithm DFLASH; it is no EAGLE-3 drafter",
-    "DFlashDraftModelForCausalLM": "serve it with --speculative-algorithm DFLASH; it is no EAGLE-3 drafter",
+    "Eagle3Speculator": "speculators",
+    "Eagle3LlamaForCausalLM": "eagle",
+    "Eagle3DeepseekV3ForCausalLM": "eagle",
 }
+DFLASH = ("DFlashDraftModel", "DFlashDraftModelForCausalLM")
 MODEL_TYPES = {LLAMA: ("llama",), MLA: ("kimi_k2", "deepseek_v3", "deepseek_v2")}
 SIZES: dict[str, tuple[str, ...]] = {
     LLAMA: (
@@ -50,7 +49,7 @@ def judge_target(facts: Facts) -> Judgement:
     if target.architecture not in TARGETS:
         return refused(
             f"target architecture {target.architecture or 'missing'} is none of {', '.join(TARGETS)}",
-            "point --target at a Kimi-K2, K2.5 or DeepSeek-V3 checkpoint",
+            "point target (--target) at a Kimi-K2, K2.5 or DeepSeek-V3 checkpoint",
         )
     try:
         layers, hidden, vocab = (target.size(key) for key in ("num_hidden_layers", "hidden_size", "vocab_size"))
@@ -71,7 +70,13 @@ def judge_architecture(facts: Facts) -> Judgement:
     """One of the two draft models that SGLang has for EAGLE-3."""
     found = facts.config.get("architectures")
     if facts.architecture not in (LLAMA, MLA):
-        remedy = OTHERS.get(facts.architecture, f"set architectures to [{LLAMA!r}] or [{MLA!r}] if that is what it is")
+        remedy = f"set architectures to [{LLAMA!r}] or [{MLA!r}] if that is what it is"
+        if facts.architecture in OTHERS:
+            remedy = facts.adapt_command(OTHERS[facts.architecture])
+        elif facts.architecture in DFLASH:
+            remedy = (
+                "it is no EAGLE-3 drafter: SGLang serves it with --speculative-algorithm DFLASH, no profile here does"
+            )
         return refused(f"architectures is {found!r}; SGLang drafts EAGLE-3 with {LLAMA} or {MLA}", remedy)
     model_type, allowed = facts.config.get("model_type"), MODEL_TYPES[facts.architecture]
     if model_type not in allowed:
@@ -83,7 +88,7 @@ def judge_architecture(facts: Facts) -> Judgement:
         return refused(
             f"architecture {facts.architecture}, the registry's {facts.options.entry and facts.options.entry.repo} "
             f"is {expected}",
-            "the folder holds another drafter: point --drafter at the right one, or drop --entry",
+            "point speculation.drafter (--drafter) at the right one, or change gate.entry (--entry)",
         )
     return passed(f"{facts.architecture}, model_type {model_type}")
 
@@ -108,7 +113,7 @@ def judge_settings(facts: Facts) -> Judgement:
     if facts.is_llama and "draft_vocab_size" not in config:
         return refused(
             "draft_vocab_size is absent: SGLang reads it without a default and stops with AttributeError",
-            "k25serve drafter adapt kimi_k2, or write lm_head's number of rows into config.json",
+            f"{facts.adapt_command('kimi_k2')}, or write lm_head's number of rows into config.json",
         )
     if config.get("hidden_act") != "silu":
         return refused(f"hidden_act is {config.get('hidden_act')!r}, SGLang's draft model knows silu only", "retrain")

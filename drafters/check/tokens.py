@@ -19,7 +19,7 @@ def judge_special_tokens(facts: Facts) -> Judgement:
     if facts.reading is None:
         return passed("the whole vocabulary can be drafted")
     missing = wanted.missing(facts.reading.hot_ids)
-    remedy = "k25serve drafter adapt kimi_k2 --counts FILE swaps the rarest ids for them"
+    remedy = f"{facts.adapt_command('kimi_k2 --counts rank')}, which swaps the rarest ids for them"
     if missing.always:
         return refused(
             f"outside the draft vocabulary, so never drafted: {_list(missing.always)}; each answer loses a step there",

@@ -6,8 +6,6 @@ from k25serve.drafters.check.facts import Facts
 from k25serve.drafters.check.report import Judgement, passed, refused, warned
 from k25serve.drafters.vocab import Form, find_faults
 
-ADAPT = "k25serve drafter adapt kimi_k2"
-
 
 def judge_vocab_size(facts: Facts) -> Judgement:
     """vocab_size is the target's; draft_vocab_size, lm_head's rows and d2t's length are one number."""
@@ -41,17 +39,18 @@ def judge_d2t_form(facts: Facts) -> Judgement:
                 "get the drafter's vocabulary map (d2t) from its source; without it the drafter is worthless",
             )
         return passed("none, and none needed: draft ids are the target's")
+    adapt = facts.adapt_command("kimi_k2")
     if tensor.dtype != "I64" or len(tensor.shape) != 1:
-        return refused(f"{tensor.name} is {tensor.dtype} {list(tensor.shape)}, an int64 list belongs there", ADAPT)
+        return refused(f"{tensor.name} is {tensor.dtype} {list(tensor.shape)}, an int64 list belongs there", adapt)
     reading = facts.reading
     if reading is not None and reading.form is Form.ABSOLUTE:
         return refused(
-            "d2t holds target ids, SGLang reads offsets: no draft would be accepted", f"{ADAPT} writes offsets"
+            "d2t holds target ids, SGLang reads offsets: no draft would be accepted", f"{adapt}, which writes offsets"
         )
     if reading is not None and reading.form is Form.AMBIGUOUS:
         return refused(
             "d2t makes sense as offsets and as target ids, and there is no t2d that says which",
-            f"{ADAPT} --d2t-form offset, or absolute, as its trainer wrote it",
+            f"{facts.adapt_command('kimi_k2 --d2t-form offset')}, or absolute, as its trainer wrote it",
         )
     return passed("offsets: target id = draft id + d2t[draft id]")
 

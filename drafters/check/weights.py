@@ -5,7 +5,6 @@ from k25serve.drafters.check.layout import HARMLESS, OWN_RULE, dimensions, expec
 from k25serve.drafters.check.report import Judgement, passed, refused
 from k25serve.drafters.checkpoint import near_misses
 
-ADAPT = "k25serve drafter adapt eagle, which names what it cannot place"
 SHOWN = 4
 
 
@@ -26,9 +25,9 @@ def judge_names(facts: Facts) -> Judgement:
     if missing:
         near = near_misses(missing[0], extra)
         hint = f" (near: {', '.join(near)})" if near else ""
-        return refused(f"missing, so left random: {_list(missing)}{hint}", f"adapt from its own format: {ADAPT}")
+        return refused(f"missing, so left random: {_list(missing)}{hint}", _from_own_format(facts))
     if extra:
-        return refused(f"unknown, so dropped without a word: {_list(extra)}", f"adapt from its own format: {ADAPT}")
+        return refused(f"unknown, so dropped without a word: {_list(extra)}", _from_own_format(facts))
     if twice:
         return refused(f"stored twice: {_list([' and '.join(names) for names in twice])}", "delete one of each pair")
     return passed(f"{len(expected.shapes)} tensors, each stored once under a name that SGLang takes")
@@ -89,9 +88,13 @@ def judge_head_dim(facts: Facts) -> Judgement:
         return refused(
             f"head_dim is {config.get('head_dim', 'absent')}, so {engine}; the weights have {stored} "
             f"({stored * config['num_attention_heads']} rows for {config['num_attention_heads']} heads)",
-            f"k25serve drafter adapt kimi_k2, or set head_dim to {stored} in config.json",
+            f"{facts.adapt_command('kimi_k2')}, or set head_dim to {stored} in config.json",
         )
     return passed(f"{engine}, {'as written' if config.get('head_dim') else 'as hidden_size // heads'}")
+
+
+def _from_own_format(facts: Facts) -> str:
+    return f"adapt from its own format: {facts.adapt_command('eagle')}, which names what it cannot place"
 
 
 def _list(names: list[str]) -> str:

@@ -13,6 +13,10 @@ def read_object(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; point at a Hugging Face model folder") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); correct the path or its rights") from None
+    except RecursionError:
+        raise CheckpointError(f"{path}: nested too deeply to be a model's file; download it again") from None
     except ValueError as error:
         raise CheckpointError(f"{path}: not valid JSON ({error}); download it again") from None
     if not isinstance(value, dict):

@@ -1,6 +1,7 @@
-"""Does the drafter work? Fifty prompts through the running engine, what was accepted, and whether that is enough."""
+"""Does the drafter work? 50 prompts through the running engine, what was accepted, and whether that is enough."""
 
-from k25serve.drafters.gate.compare import Arm, Boot, Comparison, Row, compare, compare_rows, to_row
+from k25serve.drafters.gate.compare import Arm, Boot, compare
+from k25serve.drafters.gate.comparison import Comparison, Pass, Row, compare_rows
 from k25serve.drafters.gate.prompts import PromptSet, load_prompts
 from k25serve.drafters.gate.result import GateResult, write_json
 from k25serve.drafters.gate.run import run_gate
@@ -14,6 +15,7 @@ __all__ = [
     "GateResult",
     "GateSettings",
     "Measured",
+    "Pass",
     "PromptSet",
     "Row",
     "compare",
@@ -23,6 +25,5 @@ __all__ = [
     "judge",
     "load_prompts",
     "run_gate",
-    "to_row",
     "write_json",
 ]

@@ -26,21 +26,31 @@ class Asked:
 
 
 class Engine:
-    """An engine's chat endpoint. `url` is its base, with or without `/v1`."""
+    """An engine's chat endpoint. `url` is its base, with or without `/v1`. Raises GateError where it has no scheme."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, model: str | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise GateError(f"--url {url}: the scheme is missing; pass http://{url.rpartition('://')[2]}")
         self._session = session
         self.url = url.rstrip("/").removesuffix("/v1")
-        self._model = model
+        self._asked_for = model
+        self._model: str | None = None
 
     async def model(self) -> str:
-        """The served model's name: as given, else the first that the engine lists."""
+        """The served model's name: as given, else the first that the engine lists.
+
+        Raises GateError where the engine lists none, or not the one that was given.
+        """
         if self._model is None:
             listed = await self._get(f"{self.url}/v1/models")
             try:
-                self._model = str(json.loads(listed)["data"][0]["id"])
+                names = [str(one["id"]) for one in json.loads(listed)["data"]]
+                first = names[0]
             except (IndexError, KeyError, TypeError, ValueError):
                 raise GateError(f"--url {self.url}: /v1/models lists no model; pass an engine's own address") from None
+            if self._asked_for not in (None, *names):
+                raise GateError(f"--model {self._asked_for}: {self.url} does not list it; pass {' or '.join(names)}")
+            self._model = self._asked_for or first
         return self._model
 
     async def metrics(self) -> str:

@@ -76,6 +76,7 @@ def write_json(value: dict[str, Any], path: Path) -> None:
 def _plain(group: Measured) -> dict[str, Any]:
     length = group.accept_length
     return {
+        "prompts": group.prompts,
         "requests": group.requests,
         "completion_tokens": group.completion_tokens,
         "accept_length": None if length is None else round(length, 4),

@@ -110,6 +110,7 @@ def _measure(asked: Iterable[Asked]) -> Measured:
     every = list(asked)
     counts = [one.counts for one in every if one.counts is not None]
     return Measured(
+        len(every),
         sum(one.requests for one in every),
         sum(one.completion_tokens for one in every),
         add_up(counts) if counts else None,
@@ -117,4 +118,4 @@ def _measure(asked: Iterable[Asked]) -> Measured:
 
 
 def _counted(group: Measured, counts: Counts | None) -> Measured:
-    return Measured(group.requests, group.completion_tokens, counts if counts and counts.steps else None)
+    return Measured(group.prompts, group.requests, group.completion_tokens, counts if counts and counts.steps else None)

@@ -29,8 +29,12 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class Measured:
-    """A group of answers: how many, their tokens, and speculation's counts (None: the engine reported none)."""
+    """A group of prompts: how many, their requests and tokens, and speculation's counts (None: none were reported).
 
+    A prompt with tools makes a second request after the tool's answer.
+    """
+
+    prompts: int
     requests: int
     completion_tokens: int
     counts: Counts | None

@@ -51,7 +51,7 @@ class Entry(Part):
     @property
     def download(self) -> str:
         """The command by which a user fetches it; this project fetches nothing."""
-        return f"huggingface-cli download {self.repo} --local-dir {self.repo.rpartition('/')[2]}"
+        return f"hf download {self.repo} --local-dir {self.repo.rpartition('/')[2]}"
 
     def expected(self) -> dict[str, float]:
         """Mean published accept length by class of prompts."""

@@ -9,13 +9,18 @@ from k25serve.drafters.check.layout import LLAMA, MLA
 from k25serve.drafters.registry.entry import Entry, TargetName
 from k25serve.drafters.registry.load import Registry
 
+CAPTION = (
+    "?: not published, or not known; check reads the downloaded files.\n"
+    "Rows of dflash, mtp and dspark are for information: no profile here serves them."
+)
+
 # Attention of the draft layer, which decides its KV cache.
 KINDS = {LLAMA: "MHA", MLA: "MLA"}
 
 
 def list_table(registry: Registry, targets: tuple[TargetName, ...]) -> Table:
     """One row a drafter and target, in the order in which to try them."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
     for column in ("drafter", "kind", "draft vocabulary", "published accept length"):
         table.add_column(column, no_wrap=column in ("drafter", "kind"))
     for target in targets:

@@ -18,6 +18,8 @@ def first_fault(error: ValidationError) -> str:
         return f"unknown key {shown(where)}{_near_miss(fault['loc'])}; remove it"
     if fault["type"] == "missing":
         return f"key {where!r} is missing; add it"
+    if fault["type"] == "json_invalid":
+        return f"keys or values cannot be taken ({fault['ctx']['error']}); nest them less deeply, write them in UTF-8"
     if fault["type"] == "model_type":
         if value is None:
             return f"key {where!r} is missing: nothing follows it; add its keys"

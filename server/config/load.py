@@ -71,7 +71,7 @@ def _read(source: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"profile {source}: must be a mapping of keys, found {type(data).__name__}")
     parent = data.pop("extends", None)
-    data.setdefault("name", path.stem)
+    data.setdefault("name", os.fsencode(path.stem).decode(errors="replace"))
     if parent is None:
         return data
     if not isinstance(parent, str):

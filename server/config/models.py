@@ -42,6 +42,8 @@ def _folder(field: str, value: str, environ: Mapping[str, str], need_models: boo
                 f"export it with the model's folder, or pass --set {field}=FOLDER"
             )
         value = folder + (match[3] or "")
+        if not value.isprintable():
+            raise ConfigError(f"{field} = {shown(value)}, from {name}: holds characters that are no text; rename it")
     if not value.startswith("~"):
         return value
     try:

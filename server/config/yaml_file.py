@@ -14,6 +14,8 @@ from k25serve.server.errors import ConfigError
 
 FILE_BYTES_AT_MOST = 2**20
 INTEGER_BITS_AT_MOST = 64
+NUMBER_CHARACTERS_AT_MOST = 100
+NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 TEXT_TAG = "tag:yaml.org,2002:str"
 
 
@@ -74,6 +76,9 @@ class _Loader(yaml.SafeLoader):
 
     def construct_object(self, node: Node, deep: bool = False) -> Any:
         try:
+            # `1:00:00:...` is a number to YAML 1.1, and a long one takes quadratic time.
+            if node.tag in NUMBER_TAGS and len(node.value) > NUMBER_CHARACTERS_AT_MOST:
+                raise ValueError
             value = super().construct_object(node, deep)
             if isinstance(value, str):
                 value.encode()

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from drafter_files.toy import write_drafter, write_target
@@ -12,11 +12,19 @@ from typer.testing import CliRunner, Result
 
 from k25serve.drafters.adapters import ADAPTERS
 from k25serve.drafters.cli import Adapters, Targets, app
+from k25serve.drafters.gate.host import Host
 from k25serve.drafters.registry import load_registry
 
 
+def no_boot(_profile: str) -> Any:
+    raise AssertionError("no profile is started here")
+
+
+HOST = Host(no_boot, lambda _kind: lambda _data, folder: folder)
+
+
 def run(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words], obj=HOST)
 
 
 @pytest.fixture
@@ -55,6 +63,11 @@ def test_adapt_then_check(folders: tuple[Path, Path], tmp_path: Path) -> None:
     assert "- max_position_embeddings 256 raised to 512" in done.output
     vllm = run("adapt", "vllm", "--drafter", tmp_path / "out", "--target", target, "--out", tmp_path / "vllm")
     assert vllm.exit_code == 0
+    assert "checked: d2t maps to distinct ids" in vllm.stdout
+    assert "does not apply to vLLM's form" in vllm.stdout
+    words = ("adapt", "vllm", "--drafter", tmp_path / "out", "--target", target, "--out", tmp_path / "again", "--json")
+    value = json.loads(run(*words).stdout)
+    assert (value["adapter"], len(value["checks"])) == ("vllm", 6)
     listed = json.loads((tmp_path / "vllm" / "config.json").read_text())["eagle_aux_hidden_state_layer_ids"]
     assert listed == [2, 4, 5]
     words = ("adapt", "eagle", "--drafter", short, "--target", target, "--out", tmp_path / "three", "--json")
@@ -70,7 +83,7 @@ def test_list_and_show() -> None:
     assert "lightseekorg/kimi-k2.5-eagle3-mla eagle3 MLA" in " ".join(run("list").output.split())
     shown = json.loads(run("show", "kimi-k2-instruct-eagle3", "--json").output)
     assert shown["acceptance"][0]["class"] == "code"
-    assert "huggingface-cli download" in run("show", "AQ-MedAI/Kimi-K2-Instruct-eagle3").output
+    assert "hf download" in run("show", "AQ-MedAI/Kimi-K2-Instruct-eagle3").output
 
 
 @pytest.mark.parametrize(
@@ -82,6 +95,14 @@ def test_list_and_show() -> None:
         (("show", "zzz"), "k25serve drafter list names all"),
         (("gate", "--url", "http://127.0.0.1:9"), "cannot be reached"),
         (("compare", "none"), "arm 'none': not NAME=URL"),
+        (("compare", "a=127.0.0.1:9"), "the scheme is missing; give a=http://127.0.0.1:9"),
+        (("compare", "a=cpu-tiny", "--baseline", "b"), "--baseline b: is none of a"),
+        (("gate", "--url", "127.0.0.1:9"), "the scheme is missing; pass http://127.0.0.1:9"),
+        (
+            ("adapt", "specforge", "--drafter", "d", "--out", "o", "--layout", "layers"),
+            "--layout: the adapter specforge does not use it; leave it out (taken by eagle)",
+        ),
+        (("adapt", "eagle", "--drafter", "d", "--out", "o", "--counts", "rank"), "(taken by kimi_k2)"),
         (("compare", "a=http://127.0.0.1:9"), "cannot be reached"),
     ],
 )

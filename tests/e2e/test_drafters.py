@@ -93,7 +93,7 @@ def test_gate_refuses_the_launch(tmp_path: Path) -> None:
 def test_compare(tmp_path: Path) -> None:
     """None, n-gram and EAGLE-3 in one table with a result file."""
     arms = ["none=cpu-tiny-nospec", "ngram=cpu-tiny-ngram", "eagle3=cpu-tiny"]
-    command = [COMMAND, "drafter", "compare", *arms, "--max-tokens", "64", "--out", tmp_path]
+    command = [COMMAND, "drafter", "compare", *arms, "--max-tokens", "64", "--passes", "2", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     print(done.stdout)

@@ -211,6 +211,26 @@ def test_a_map_that_is_missing(tmp_path: Path, target: Path) -> None:
         adapt("kimi_k2", write_drafter(tmp_path / "d", arrays={"d2t": None}), tmp_path / "out", target)
 
 
+def test_counts_that_are_not_there_are_refused_even_if_not_needed(tmp_path: Path, target: Path) -> None:
+    source = write_drafter(tmp_path / "d")
+    with pytest.raises(AdaptError, match=r"--counts none\.json: no counts can be read"):
+        adapt("kimi_k2", source, tmp_path / "out", target, AdaptOptions(counts="none.json"))
+    adapted = adapt("kimi_k2", source, tmp_path / "out", target, AdaptOptions(counts="rank"))
+    assert any(change.endswith("; the counts were not needed") for change in adapted.changes)
+
+
+def test_options_about_a_map_that_is_not_there(tmp_path: Path, target: Path) -> None:
+    arrays = {"d2t": None, "t2d": None, "lm_head.weight": noise("h", VOCAB, DRAFT_CONFIG["hidden_size"])}
+    source = write_drafter(tmp_path / "d", {"draft_vocab_size": VOCAB}, arrays)
+    for options, option in (
+        (AdaptOptions(d2t_form="offset"), "--d2t-form"),
+        (AdaptOptions(counts="rank"), "--counts"),
+        (AdaptOptions(keep_vocabulary=True), "--keep-vocabulary"),
+    ):
+        with pytest.raises(AdaptError, match=f"{option}: the drafter has no d2t"):
+            adapt("kimi_k2", source, tmp_path / "out", target, options)
+
+
 def test_needs_its_target(tmp_path: Path) -> None:
     with pytest.raises(AdaptError, match="--target is missing"):
         adapt("kimi_k2", write_drafter(tmp_path / "d"), tmp_path / "out")

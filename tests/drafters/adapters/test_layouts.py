@@ -1,5 +1,6 @@
 """Three layouts, either way, bit by bit (https://github.com/SafeAILab/EAGLE/issues/130)."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from drafter_files.toy import (
     write_drafter,
 )
 
-from k25serve.drafters.adapters import AdaptOptions, adapt
+from k25serve.drafters.adapters import ADAPTERS, AdaptOptions, adapt
+from k25serve.drafters.adapters.takes import TAKES
 from k25serve.drafters.checkpoint import AdaptError
 
 MIDLAYER = [
@@ -144,6 +146,32 @@ def test_refused(tmp_path: Path, arrays: dict[str, Array | None], told: str) -> 
     with pytest.raises(AdaptError, match=told):
         adapt("eagle", write_drafter(tmp_path / "d", arrays=arrays), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (AdaptOptions(aux_layers=(1, 2, 3)), "aux layers [1, 2, 3] (auto: a list that begins with 1 names"),
+        (AdaptOptions(aux_layers=(1, 2, 3), aux_convention="output"), "aux layers [1, 2, 3] (output) renumbered"),
+    ],
+    ids=["auto", "output"],
+)
+def test_renumbered_aux_layers_are_told(tmp_path: Path, target: Path, options: AdaptOptions, told: str) -> None:
+    aux = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 3, 4], "use_aux_hidden_state": True}}
+    changes = adapt("eagle", write_drafter(tmp_path / "d", aux), tmp_path / "out", target, options).changes
+    assert any(change.startswith(told) and change.endswith("renumbered [2, 3, 4]") for change in changes)
+
+
+def test_every_adapter_says_what_it_takes() -> None:
+    assert TAKES.keys() == ADAPTERS.keys()
+    assert {name for taken in TAKES.values() for name in taken} == {field.name for field in fields(AdaptOptions)}
+
+
+def test_a_convention_alone_is_not_ignored(tmp_path: Path, target: Path) -> None:
+    aux = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 3, 4]}}
+    options = AdaptOptions(aux_convention="output")
+    changes = adapt("eagle", write_drafter(tmp_path / "d", aux), tmp_path / "out", target, options).changes
+    assert any("renumbered [3, 4, 5]" in change for change in changes)
 
 
 def test_no_drafter_at_all(tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ def test_a_missing_head_is_lent(tmp_path: Path, target: Path) -> None:
     assert check_drafter(adapted.folder, target).verdict is Verdict.PASS
 
 
+def test_a_head_that_is_there_is_not_lent(tmp_path: Path, target: Path) -> None:
+    with pytest.raises(AdaptError, match="--lend-lm-head: the drafter has its own lm_head"):
+        adapt("kimi_k2", write_drafter(tmp_path / "d"), tmp_path / "out", target, AdaptOptions(lend_lm_head=True))
+
+
 def test_a_whole_head_is_lent_by_sglang(tmp_path: Path, target: Path) -> None:
     arrays = {"lm_head.weight": None, "d2t": None, "t2d": None}
     source = write_drafter(tmp_path / "d", {"draft_vocab_size": VOCAB}, arrays)
@@ -109,5 +114,8 @@ def test_swap_needs_heads_of_one_kind(tmp_path: Path, target: Path) -> None:
     ids = (*range(7), *range(30, 33), *range(34, 40))
     arrays["d2t"] = int64(*(token - place for place, token in enumerate(ids)))
     source = write_drafter(tmp_path / "d", arrays=arrays | {"t2d": None})
-    with pytest.raises(AdaptError, match="lm_head is F32"):
+    with pytest.raises(
+        AdaptError,
+        match=r"lm_head is F32.* k25serve drafter adapt eagle --dtype bf16 --drafter .*/d --target .* --out d-adapted",
+    ):
         adapt("kimi_k2", source, tmp_path / "out", target, AdaptOptions(counts="rank"))

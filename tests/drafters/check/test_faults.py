@@ -55,7 +55,7 @@ FAULTS: dict[str, Fault] = {
     "another target": Fault(
         "target",
         "LlamaForCausalLM is none of",
-        "point --target",
+        "point target (--target)",
         target={"config": {"architectures": ["LlamaForCausalLM"]}},
     ),
     "target without head": Fault(
@@ -152,9 +152,7 @@ FAULTS: dict[str, Fault] = {
         arrays={"d2t": int64(*OFFSETS[:15]), "t2d": flags(set(HOT[:15]), VOCAB)},
     ),
     "d2t missing": Fault("d2t-form", "16 of 40 ids", "vocabulary map (d2t)", arrays={"d2t": None, "t2d": None}),
-    "d2t absolute": Fault(
-        "d2t-form", "d2t holds target ids", "adapt kimi_k2 writes offsets", arrays={"d2t": int64(*HOT)}
-    ),
+    "d2t absolute": Fault("d2t-form", "d2t holds target ids", "which writes offsets", arrays={"d2t": int64(*HOT)}),
     "d2t ambiguous": Fault(
         "d2t-form",
         "as offsets and as target ids",
@@ -232,13 +230,16 @@ FAULTS: dict[str, Fault] = {
         {"max_position_embeddings": 256},
     ),
     "more than the target": Fault(
-        "context-length", "more than the target's 512", "--context-length 512", options=Options(context_length=1024)
+        "context-length",
+        "more than the target's 512",
+        "lower context_length (--context-length) to 512",
+        options=Options(context_length=1024),
     ),
-    "no lm_head": Fault("lm-head", "stays random", "--lend-lm-head, which copies", arrays={"lm_head.weight": None}),
+    "no lm_head": Fault("lm-head", "stays random", ", which copies", arrays={"lm_head.weight": None}),
     "no lm_head, whole vocabulary": Fault(
         "lm-head",
         "draft_vocab_size is 40",
-        "--lend-lm-head, which has SGLang lend",
+        ", which has SGLang lend",
         {"draft_vocab_size": VOCAB},
         {"lm_head.weight": None, "d2t": None, "t2d": None},
     ),
@@ -299,6 +300,8 @@ def test_planted_fault(name: str, tmp_path: Path, target: Path) -> None:
     assert fault.remedy in refused[0].remedy
     assert report.exit_code == 1
     assert refused[0].remedy in report.summary()
+    if "k25serve drafter adapt" in refused[0].remedy:
+        assert f"--drafter {drafter} --target {target} --out drafter-adapted" in refused[0].remedy
 
 
 def test_packed_weights(tmp_path: Path, target: Path) -> None:

@@ -90,6 +90,7 @@ def test_fits_when_adapted(done: dict[str, Any]) -> None:
     assert "KV 4096 bytes a token and rank at tp 8, the target's 70272" in rules["cost"]["evidence"]
     # q, k, v 352.3, o 58.7, mlp 396.4, fc 154.1, head 229.4 million.
     assert "1190.9 M parameters" in rules["cost"]["evidence"]
+    assert "at least 0." in rules["cost"]["evidence"]
     missing = [text for text, token in SPECIAL.items() if token not in HOT and text not in ("[BOS]", "[EOS]")]
     swapped = next(change for change in done["changes"] if "swapped" in change)
     assert all(text in swapped for text in missing)

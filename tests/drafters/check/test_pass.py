@@ -56,6 +56,8 @@ def test_mla(tmp_path: Path, target: Path) -> None:
     told = {finding.rule: finding.evidence for finding in report.findings}
     # (8 + 2) values of 2 bytes, on every rank; the target's eight layers of (8 + 4).
     assert "KV 20 bytes a token and rank at tp 8, the target's 192" in told["cost"]
+    assert "under 0.001 ms at" in told["cost"]
+    assert told["rope"].endswith("the drafter keeps its own rope as trained")
 
 
 def test_eagle_3_1(tmp_path: Path, target: Path) -> None:

@@ -39,10 +39,10 @@ async def test_acceptance_by_class_and_thinking(serve: Any, fake: Any, sglang: M
 
 async def test_what_is_sent(serve: Any, fake: Any, sglang: Make) -> None:
     async with serve(fake(lambda _: sglang())) as engine:
-        await run_gate(engine.url, GateSettings(max_tokens=77), model="other")
+        await run_gate(engine.url, GateSettings(max_tokens=77), model="toy")
     bodies = engine.asked[1:]
     assert Counter(body["chat_template_kwargs"]["thinking"] for body in bodies)[True] > 15
-    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in bodies} == {("other", 0, 77)}
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in bodies} == {("toy", 0, 77)}
     assert all(body["return_spec_tokens_details"] for body in bodies)
     assert sum("tools" in body for body in bodies) == 8
 
@@ -56,6 +56,8 @@ async def test_a_tool_call_is_answered_and_goes_on(serve: Any, fake: Any, sglang
     assert result.tool_calls == 8
     # Two rounds, and no third though the model would call again.
     assert result.classes["tools"].requests == 16
+    assert (result.overall.prompts, result.overall.requests) == (50, 58)
+    assert "50 prompts, 58 requests" in str(gate_table(result).caption)
     second = next(body for body in engine.asked if len(body["messages"]) == 3)
     assert second["messages"][1] == {
         "role": "assistant",
@@ -137,6 +139,18 @@ async def test_all_requests_fail(serve: Any, fake: Any, answer: web.Response) ->
             await run_gate(engine.url)
 
 
+async def test_a_model_that_is_not_listed(serve: Any, fake: Any, sglang: Make) -> None:
+    async with serve(fake(lambda _: sglang())) as engine:
+        with pytest.raises(GateError, match=r"--model nope: .* does not list it; pass toy"):
+            await run_gate(engine.url, model="nope")
+    assert engine.asked == []
+
+
+async def test_no_scheme() -> None:
+    with pytest.raises(GateError, match=r"the scheme is missing; pass http://127\.0\.0\.1:9"):
+        await run_gate("127.0.0.1:9")
+
+
 async def test_no_engine() -> None:
     with pytest.raises(GateError, match=r"--url http://127\.0\.0\.1:9: cannot be reached .*; start the engine first"):
         await run_gate("http://127.0.0.1:9")
@@ -162,6 +176,7 @@ async def test_result_file(serve: Any, fake: Any, sglang: Make, tmp_path: Path) 
     assert (value["kind"], value["verdict"], value["overall"]["accept_length"]) == ("drafter-gate", "warn", 2.5)
     assert value["reasons"] == ["code: accept length 2.50, published 3.50"]
     assert value["classes"]["code"] == {
+        "prompts": 12,
         "requests": 12,
         "completion_tokens": 300,
         "accept_length": 2.5,

@@ -8,7 +8,7 @@ from k25serve.drafters.gate.acceptance import Counts
 
 
 def measured(length: float, tokens: int = 1000) -> Measured:
-    return Measured(10, tokens, Counts(1000, round((length - 1) * 1000), 3000))
+    return Measured(10, 10, tokens, Counts(1000, round((length - 1) * 1000), 3000))
 
 
 @pytest.mark.parametrize(("policy", "below"), [("warn", Verdict.WARN), ("refuse", Verdict.REFUSE)])
@@ -17,8 +17,8 @@ def measured(length: float, tokens: int = 1000) -> Measured:
     [
         (measured(1.2), "below the floor of 1.3"),
         (measured(1.05), "speculation is broken"),
-        (Measured(10, 1000, None), "reports no speculation"),
-        (Measured(10, 1000, Counts()), "reports no speculation"),
+        (Measured(10, 10, 1000, None), "reports no speculation"),
+        (Measured(10, 10, 1000, Counts()), "reports no speculation"),
     ],
     ids=["below", "broken", "silent", "no step"],
 )

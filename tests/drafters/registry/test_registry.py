@@ -74,7 +74,7 @@ def test_show_tells_everything() -> None:
     told = rendered(entry_text(REGISTRY, entry))
     for wanted in (*entry.flags, "3.490", "adapter kimi_k2", "[2, 30, 58], input convention", "sglang#22780"):
         assert wanted in told
-    assert "huggingface-cli download AQ-MedAI/Kimi-K2-Instruct-eagle3 --local-dir Kimi-K2-Instruct-eagle3" in told
+    assert "hf download AQ-MedAI/Kimi-K2-Instruct-eagle3 --local-dir Kimi-K2-Instruct-eagle3" in told
 
 
 def test_list_is_in_order() -> None:
@@ -82,6 +82,8 @@ def test_list_is_in_order() -> None:
     places = [told.index(f" {entry.repo} ") for entry in REGISTRY.ranked("K2.5")]
     assert places == sorted(places)
     assert "trained for K2: adapt kimi_k2" in told
+    assert "?: not published" in told
+    assert "no profile here serves them" in told
 
 
 @pytest.mark.parametrize(

@@ -87,14 +87,16 @@ def test_models_may_stay_unset_where_they_are_not_needed() -> None:
         ("engine:", "key 'engine' is missing: nothing follows it; add its keys"),
         ("engine: 3", "engine = 3: must be a mapping of keys"),
         ("target: $", "target '$': write a variable as $NAME, ${NAME} or $NAME/FOLDER"),
-        ("target: ${", "not valid YAML"),
+        ("target: ${", "target '${': write a variable as"),
+        ("engine: " + "[" * 220 + "]" * 220, "nest them less deeply"),
         ("target: $A-B", "target '$A-B': write a variable as"),
         ("target: ~nobody-of-that-name/x", "there is no such user's home; give the whole path"),
         ("target: packaged:x", "target 'packaged:x': nothing of that name; packaged are packaged:target and"),
         ("target: &a x\nname: *a", "line 3: alias *a; write the value out"),
         ("engine: " + "[" * 50_000, "nested too deeply"),
         ("context_length: " + "1" * 5000, "cannot be read as a value; correct or quote it"),
-        ("context_length: 0x" + "f" * 5000, "is too large a number"),
+        ("context_length: 0x" + "f" * 50, "is too large a number"),
+        ("context_length: 1" + ":00" * 100_000, "cannot be read as a value"),
         ("name: 2001-99-99", "'2001-99-99' cannot be read as a value; correct or quote it"),
         ("name: 2001-09-09", "'2001-09-09' is a date to YAML; quote it"),
         ("name: !!binary aGk=", "is a bytes to YAML; quote it"),
@@ -191,8 +193,15 @@ def test_forms_of_a_folder(monkeypatch: pytest.MonkeyPatch, target: str, expecte
     assert load_profile("cpu-tiny", [f"target='{target}'"], {"T": "/models/t"}).target == expected
 
 
+def test_file_whose_name_is_not_text(tmp_path: Path) -> None:
+    file = tmp_path / "a\udcff.yaml"
+    file.write_text("extends: cpu-tiny\n")
+    with pytest.raises(ConfigError, match="use 1 to 64 letters"):
+        load_profile(str(file))
+
+
 def test_variable_that_is_not_text() -> None:
-    with pytest.raises(ConfigError, match="target = "):
+    with pytest.raises(ConfigError, match=r"target = '/x.udcff', from T: holds characters that are no text"):
         load_profile("cpu-tiny", ["target=$T"], {"T": "/x\udcff"})
 
 
@@ -226,6 +235,7 @@ def test_extends_in_a_circle(tmp_path: Path) -> None:
             "engine.ready_timeout_s=.inf",
             "--set 'engine.ready_timeout_s=.inf': not valid YAML: line 1: '.inf' is no finite",
         ),
+        ("\udcff=1", "write them in UTF-8"),
         ("target=\udcff", "not valid YAML"),
         ("a" + ".a" * 5000 + "=1", "write it as key=value"),
         ("gateway.arms=[{name: a, ulr: x}]", "unknown key 'gateway.arms.0.ulr' (did you mean 'url'?)"),
