@@ -6,7 +6,7 @@ It describes what the gateway checks and answers; fields that it doesn't know pa
 from typing import Any
 
 from k25serve.server.gateway.settings import GatewaySettings
-from k25serve.server.gateway.validate import MAX_STOPS
+from k25serve.server.gateway.validate import MAX_CHOICES, MAX_STOPS
 from k25serve.server.gateway.validate_messages import ROLES
 
 Schema = dict[str, Any]
@@ -157,7 +157,7 @@ def _common(settings: GatewaySettings) -> Schema:
         "max_completion_tokens": limit,
         "temperature": {"type": ["number", "null"], "minimum": 0, "maximum": 2},
         "top_p": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
-        "n": {"type": ["integer", "null"], "minimum": 1, "maximum": 4},
+        "n": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_CHOICES},
         "stop": {
             "anyOf": [
                 {"type": ["string", "null"]},

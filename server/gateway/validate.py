@@ -13,13 +13,15 @@ from k25serve.server.gateway.validate_messages import check_messages
 
 MAX_STOPS = 16
 """OpenAI takes 4, SGLang any number; each one costs a search through the text of every step."""
+MAX_CHOICES = 128
+"""OpenAI's own bound; each choice is a request of its own to the engine."""
 
 _SAMPLING = (
     Rule("max_tokens", is_count, "an integer of at least 1, or leave it out"),
     Rule("max_completion_tokens", is_count, "an integer of at least 1, or leave it out"),
     Rule("temperature", lambda v: is_number(v) and 0 <= v <= 2, "a number from 0 to 2"),
     Rule("top_p", lambda v: is_number(v) and 0 < v <= 1, "a number above 0 and at most 1"),
-    Rule("n", is_count, "an integer of at least 1"),
+    Rule("n", lambda v: is_count(v) and v <= MAX_CHOICES, f"an integer from 1 to {MAX_CHOICES}"),
     Rule("stream", is_bool, "true or false"),
     Rule("return_spec_tokens_details", is_bool, "true or false"),
 )
