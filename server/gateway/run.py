@@ -1,15 +1,13 @@
-"""Runs an ASGI app on uvicorn, inside a running event loop or on its own."""
+"""Runs an ASGI app on uvicorn, inside a running event loop."""
 
 import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
-import uvloop
 from starlette.types import ASGIApp
 
 from k25serve.server.errors import PreflightError
@@ -109,29 +107,6 @@ async def serve_on(
             server.should_exit = server.force_exit = True
             await serving
         raise
-
-
-def run(app: ASGIApp, host: str, port: int, *, drain_s: int = 30) -> None:
-    """Serves `app` on uvloop as this process's only work, until SIGTERM or SIGINT.
-
-    Raises:
-        ListenError: see serve.
-    """
-
-    async def until_signalled() -> None:
-        serving = asyncio.create_task(serve(app, host, port, _announce(host), drain_s=drain_s))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, serving.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(until_signalled())
-
-
-def _announce(host: str) -> Callable[[int], None]:
-    return lambda port: _log.info("listening on http://%s:%d", host, port)
 
 
 def listen(host: str, port: int) -> socket.socket:

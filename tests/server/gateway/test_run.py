@@ -13,13 +13,14 @@ from k25serve.server.gateway.settings import GatewaySettings
 
 PROGRAM = """
 import sys, time
-from k25serve.server.gateway.app import create_app
-from k25serve.server.gateway.run import run
-from k25serve.server.gateway.settings import GatewaySettings
+from k25serve.server.main import main
+from k25serve.server.serve import serve_gateway
 heavy = {"torch", "sglang", "triton", "transformers", "numpy"} & sys.modules.keys()
 assert not heavy, heavy
 print(time.process_time(), flush=True)
-run(create_app(GatewaySettings(upstream=sys.argv[1], served_model_name="kimi")), "127.0.0.1", int(sys.argv[2]))
+ports = [f"--set=engine.port={sys.argv[1]}", f"--set=gateway.port={sys.argv[2]}"]
+sys.argv = ["k25serve", "gateway", "--profile", "cpu-tiny-nospec", *ports]
+main()
 """
 
 
@@ -84,7 +85,8 @@ async def test_a_process_of_its_own_starts_light_and_stops_cleanly(gateway):
     port = free_port()
     started = time.monotonic()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", PROGRAM, gateway.engine_url, str(port)), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", PROGRAM, gateway.engine_url.rpartition(":")[2], str(port)),
+        stdout=asyncio.subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
