@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import logging
 import socket
 from collections.abc import Callable, Iterator
 
@@ -12,8 +11,6 @@ from starlette.types import ASGIApp
 
 from k25serve.server.errors import PreflightError
 from k25serve.server.gateway.drain import Drain
-
-_log = logging.getLogger(__name__)
 
 # Longer than any client keeps an idle connection, so that it is never ours that closes under a request.
 _KEEPALIVE_S = 75

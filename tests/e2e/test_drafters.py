@@ -31,6 +31,7 @@ SETTINGS = GateSettings(policy="refuse", accept_floor=1.3, max_tokens=64, concur
 
 async def gate_of(folder: Path, drafter: Path) -> GateResult:
     """The gate's result on an engine started without the check, which would refuse some of these drafters itself."""
+    folder.mkdir(exist_ok=True)
     (port,) = free_ports(1)
     overrides = (f"speculation.drafter={drafter}", "engine.dtype=float32", f"engine.port={port}")
     profile = load_profile("cpu-tiny", overrides)
