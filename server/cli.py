@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Coroutine
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -24,8 +24,8 @@ app = typer.Typer(
     help="Serve Kimi-K2.5 with SGLang and EAGLE-3 behind a thin OpenAI-compatible gateway. "
     "`k25serve demo` needs nothing: it serves a packaged tiny model, on the CPU where there is no GPU.",
 )
-app.add_typer(drafter_app)
-app.add_typer(bench_app)
+app.add_typer(drafter_app, name="drafter")
+app.add_typer(bench_app, name="bench")
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[
@@ -154,5 +154,14 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        console.print(f"k25serve: error: {error}", markup=False, highlight=False, style="red")
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
+    except OSError as error:
+        # Reading and writing what the user named; a file of our own that cannot be opened is told the same way.
+        if error.filename is None:
+            raise
+        _end(f"{error.filename}: {error.strerror}; correct the path or its rights", UserError.exit_code)
+
+
+def _end(message: str, exit_code: int) -> NoReturn:
+    console.print(f"k25serve: error: {message}", markup=False, highlight=False, emoji=False, style="red")
+    sys.exit(exit_code)

@@ -31,7 +31,6 @@ SETTINGS = GateSettings(policy="refuse", accept_floor=1.3, max_tokens=64, concur
 
 async def gate_of(folder: Path, drafter: Path) -> GateResult:
     """The gate's result on an engine started without the check, which would refuse some of these drafters itself."""
-    folder.mkdir(exist_ok=True)
     (port,) = free_ports(1)
     overrides = (f"speculation.drafter={drafter}", "engine.dtype=float32", f"engine.port={port}")
     profile = load_profile("cpu-tiny", overrides)
@@ -53,7 +52,7 @@ async def test_adapted_drafter_accepts_as_the_original(tmp_path: Path) -> None:
     adapt = [COMMAND, "drafter", "adapt", "kimi_k2", "--drafter", old, "--out", adapted, "--target", TARGET, *aux]
     done = await asyncio.to_thread(subprocess.run, adapt, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stdout + done.stderr
-    original, new = await gate_of(tmp_path / "a", DRAFTER), await gate_of(tmp_path / "b", adapted)
+    original, new = await gate_of(tmp_path, DRAFTER), await gate_of(tmp_path, adapted)
     print(f"accept_length original {original.overall}, adapted {new.overall}")
     assert original.overall.accept_length is not None
     assert new.overall.accept_length == pytest.approx(original.overall.accept_length, rel=0.01)
