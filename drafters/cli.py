@@ -235,7 +235,12 @@ def compare(
         str | None, typer.Option(help="The arm to compare with; by default the one without speculation.")
     ] = None,
     passes: Annotated[
-        int, typer.Option(min=1, help="How often each arm answers all prompts; a verdict needs two or more.")
+        int,
+        typer.Option(
+            min=1,
+            help="How often each arm answers all prompts; a verdict needs two or more. "
+            "N-gram speculation remembers answers: passes after its first flatter it.",
+        ),
     ] = 3,
     max_tokens: MaxTokens = 256,
     concurrency: Concurrency = 1,
