@@ -1,0 +1,1 @@
+"""Is B faster than A? Two arms on one box, in turns, with a verdict that names its scope."""
