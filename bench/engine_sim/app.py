@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from k25serve.bench.engine_sim import sglang, vllm
 from k25serve.bench.engine_sim.draw import Answer, draw_answer
+from k25serve.bench.engine_sim.exposition import exposition
 from k25serve.bench.engine_sim.faults import HangUp, Stall, stream_actions
 from k25serve.bench.engine_sim.record import Call, Cancellation, Record
 from k25serve.bench.engine_sim.server import hang_up
@@ -51,7 +52,9 @@ class SimEngine:
         elif path in _HEALTH[self.settings.dialect]:
             await _send(send, 200 if self.phase == "ready" else 503, b"")
         elif path == "/metrics":
-            await _send(send, 200, self.record.metrics(self.settings.dialect), b"text/plain; version=0.0.4")
+            known = self.settings
+            page = exposition(self.record, known.dialect, known.served_model_name, known.num_draft_tokens)
+            await _send(send, 200, page, b"text/plain; version=0.0.4")
         elif path == "/v1/models":
             await _send_json(send, 200, self._models())
         elif self.phase == "loading":
@@ -149,7 +152,7 @@ class _Request:
                 await asyncio.Event().wait()
             hang_up(self._scope)
             return
-        self._count()
+        self._record.count(self._answer, self.asked.n)
         await _send(self._send, 200, raw)
 
     async def _answer_stream(self) -> None:
@@ -176,7 +179,7 @@ class _Request:
             await self._write(action.data)
         if not started:
             await _start(self._send, 200, _EVENTS)
-        self._count()
+        self._record.count(self._answer, self.asked.n)
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _write(self, data: bytes) -> None:
@@ -185,11 +188,6 @@ class _Request:
         if self._options.write_bytes:
             # Lets each write reach the wire by itself.
             await asyncio.sleep(0)
-
-    def _count(self) -> None:
-        self._record.prompt_tokens += self._answer.prompt_tokens
-        self._record.generation_tokens += self._answer.completion_tokens * self.asked.n
-        self._record.verify_steps += len(self._answer.accepted) * self.asked.n
 
 
 def _asked(body: dict[str, Any], path: str, settings: SimSettings) -> Asked:

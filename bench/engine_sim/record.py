@@ -1,8 +1,10 @@
 """What a simulated engine saw, for tests and experiments to read."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from k25serve.bench.engine_sim.draw import Answer
 
 _KEPT = 10_000
 
@@ -41,28 +43,18 @@ class Record:
     running: int = 0
     prompt_tokens: int = 0
     generation_tokens: int = 0
+    finished: int = 0
     verify_steps: int = 0
+    draft_tokens: int = 0
+    reached: Counter[int] = field(default_factory=Counter)
+    """[i] = verify steps that accepted the draft token at position i, 0 the first."""
 
-    def metrics(self, dialect: Literal["sglang", "vllm"] = "sglang") -> bytes:
-        """The few of an engine's metrics that a gateway or a dashboard reads."""
-        if dialect == "vllm":
-            rows = (
-                ("num_requests_running", "gauge", self.running),
-                ("num_requests_waiting", "gauge", 0),
-                ("prompt_tokens_total", "counter", self.prompt_tokens),
-                ("generation_tokens_total", "counter", self.generation_tokens),
-                ("spec_decode_num_drafts_total", "counter", self.verify_steps),
-            )
-            return _exposition("vllm", rows)
-        rows = (
-            ("num_running_reqs", "gauge", self.running),
-            ("num_queue_reqs", "gauge", 0),
-            ("prompt_tokens_total", "counter", self.prompt_tokens),
-            ("generation_tokens_total", "counter", self.generation_tokens),
-            ("spec_verify_calls_total", "counter", self.verify_steps),
-        )
-        return _exposition("sglang", rows)
-
-
-def _exposition(prefix: str, rows: tuple[tuple[str, str, int], ...]) -> bytes:
-    return "".join(f"# TYPE {prefix}:{name} {kind}\n{prefix}:{name} {value}\n" for name, kind, value in rows).encode()
+    def count(self, answer: Answer, n: int) -> None:
+        """Adds a finished request of `n` choices to the totals, as SGLang does; vLLM counts as it goes."""
+        self.finished += 1
+        self.prompt_tokens += answer.prompt_tokens
+        self.generation_tokens += answer.completion_tokens * n
+        self.verify_steps += len(answer.accepted) * n
+        self.draft_tokens += len(answer.accepted) * answer.num_draft_tokens * n
+        for accepted in answer.accepted:
+            self.reached.update({position: n for position in range(accepted)})

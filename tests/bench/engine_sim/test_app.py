@@ -40,8 +40,9 @@ async def test_counts_reach_the_metrics(client, engine, eventually):
     await (await client.post(CHAT, json=body(accepted=[3, 0], prompt_tokens=11))).read()
     await (await client.post("/v1/completions", json={"prompt": "x", "max_tokens": 1})).read()
     text = await (await client.get("/metrics")).text()
-    assert "sglang:spec_verify_calls_total 2" in text
-    assert "sglang:generation_tokens_total 7" in text
+    assert 'sglang:spec_verify_calls_total{model_name="sim"} 2' in text
+    assert 'sglang:generation_tokens_total{model_name="sim"} 7' in text
+    assert 'sglang:num_requests_total{model_name="sim"} 2' in text
     await eventually(lambda: engine.record.running == 0)
     assert [call.path for call in engine.record.calls] == [CHAT, "/v1/completions"]
 

@@ -6,6 +6,7 @@ import random
 import aiohttp
 import orjson
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from k25serve.bench.engine_sim.app import SimEngine
 from k25serve.bench.engine_sim.draw import draw_answer
@@ -64,7 +65,8 @@ async def test_what_is_different_over_http():
         assert (await client.get("/ready")).status == 404
         assert (await client.get("/health")).status == 200
         assert (await client.post("/abort_request", json={"rid": "x"})).status == 404
-        assert "vllm:num_requests_running 0" in await (await client.get("/metrics")).text()
+        labels = '{engine="0",model_name="sim"'
+        assert f"vllm:num_requests_running{labels}}} 0" in await (await client.get("/metrics")).text()
         body = {"model": "sim", "messages": [], "stream": True}
         async with client.post("/v1/chat/completions", json=body, timeout=aiohttp.ClientTimeout(total=2)) as response:
             assert response.status == 200
@@ -81,3 +83,31 @@ async def test_frames_and_bodies_word_for_word():
             assert await response.read() == b"data: {1}\n\ndata: [DONE]\n\n"
         async with client.post("/v1/chat/completions", json=body) as response:
             assert await response.read() == b"{2}"
+
+
+@pytest.mark.parametrize("drafts", [3, 0])
+async def test_metrics_are_vllms(drafts):
+    """accept_length and the rate at each position follow as from vLLM's own counters: 1 + accepted / drafts."""
+    engine = SimEngine(SimSettings(dialect="vllm", prefill_s=0.0, step_s=0.0, num_draft_tokens=drafts))
+    async with running(engine) as url, aiohttp.ClientSession(base_url=url) as client:
+        body = {"messages": [], "max_tokens": 90, "sim": {"accepted": [3, 0, 1], "prompt_tokens": 5}}
+        await (await client.post("/v1/chat/completions", json=body)).read()
+        text = await (await client.get("/metrics")).text()
+    values = {
+        (sample.name.removeprefix("vllm:spec_decode_"), sample.labels.get("position")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("vllm:spec_decode_")
+    }
+    assert values == (
+        {
+            ("num_drafts_total", None): 3,
+            ("num_draft_tokens_total", None): 9,
+            ("num_accepted_tokens_total", None): 4,
+            ("num_accepted_tokens_per_pos_total", "0"): 2,
+            ("num_accepted_tokens_per_pos_total", "1"): 1,
+            ("num_accepted_tokens_per_pos_total", "2"): 1,
+        }
+        if drafts
+        else {}
+    )
