@@ -111,7 +111,7 @@ def hta(
     import shutil
 
     from k25serve.bench.provenance import Recorder, write
-    from k25serve.bench.trace.hta import compare, read_alone
+    from k25serve.bench.trace.hta import compare, limits, read_alone
     from k25serve.bench.trace.synthetic import write_large
 
     recorder = Recorder("trace-vs-hta")
@@ -125,7 +125,7 @@ def hta(
             data["reader"] = read_alone(write_large(scratch / "large", ranks, reader_mb * 1_000_000))
     finally:
         shutil.rmtree(scratch)
-    typer.echo(f"result: {write(recorder.finish(data), results)}")
+    typer.echo(f"result: {write(recorder.finish(data, notes=limits(data['large'])), results)}")
 
 
 def _read(paths: list[Path], decode_span: str | None, partial: bool) -> "TraceReport":

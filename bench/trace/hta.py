@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import threading
 import time
@@ -24,6 +25,7 @@ from k25serve.bench.trace.report import TraceReport
 from k25serve.bench.trace.synthetic import GEMM, NCCL, Row, kernel, launch, span
 
 POLL_S = 0.2
+SPARE_MB = 1500.0  # what the machine keeps for others: HTA is ended before it has less left
 CUSTOM = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, vllm::Signal*)"
 
 
@@ -86,6 +88,7 @@ def compare(
     size = sum(path.stat().st_size for path in large)
     ours = read_alone(large)
     say(f"large set, {size / 1e6:.0f} MB: ours {ours['mb_per_cpu_second']:.0f} MB/s, {ours['peak_mb']:.0f} MB")
+    free = available_mb()
     theirs = _run_hta(interpreter, dict(enumerate(large)), memory_gb)
     speed = size / 1e6 / theirs["load_seconds"] if "load_seconds" in theirs else None
     say(f"HTA {theirs.get('version')}: {speed or 0:.1f} MB/s, {theirs['peak_mb']:.0f} MB {theirs.get('error', '')}")
@@ -94,11 +97,28 @@ def compare(
             "files": len(large),
             "bytes": size,
             "hta_memory_limit_gb": memory_gb,
+            "available_mb_before_hta": free,
             "ours": ours,
             "hta": {**theirs, "mb_per_second": speed},
         },
         "cases": rows,
     }
+
+
+def limits(large: dict[str, Any]) -> str:
+    """What bounded the large set, in one line for the result's notes."""
+    theirs, size = large["hta"], large["bytes"] / 1e6
+    bound = (
+        f"HTA was bounded to {large['hta_memory_limit_gb']:g} GB on a machine with "
+        f"{large['available_mb_before_hta'] / 1000:.1f} GB free"
+    )
+    if "error" in theirs:
+        return f"{bound}; {size:.0f} MB of traces were more than it takes: {theirs['error']}"
+    full = 1000 * large["hta_memory_limit_gb"] / theirs["peak_mb"] * size
+    return (
+        f"{bound}; {size:.0f} MB of traces took {theirs['peak_mb'] / 1000:.1f} GB of it, so that some {full:.0f} MB "
+        "would fill the bound"
+    )
 
 
 def communication_us(report: TraceReport) -> float:
@@ -158,19 +178,20 @@ def _run_hta(interpreter: Path, files: dict[int, Path], memory_gb: float) -> dic
         watch.stop()
     answer: dict[str, Any] = {"peak_mb": watch.peak_mb}
     if watch.killed:
-        return {**answer, "error": f"ended at {memory_gb} GB"}
+        return {**answer, "error": watch.killed}
     if process.returncode != 0:
-        return {**answer, "error": err.strip().splitlines()[-1] if err.strip() else f"exit {process.returncode}"}
+        last = err.strip().splitlines()[-1:]
+        return {**answer, "error": f"exit {process.returncode}: {last[0] if last else 'it told nothing'}"}
     return {**answer, **json.loads(out)}
 
 
 class _MemoryWatch:
-    """Resident memory of a process group, polled; ends the group above a limit."""
+    """Resident memory of a process group, polled; ends the group above a limit, or before the machine has none left."""
 
     def __init__(self, group: int, limit_gb: float) -> None:
         self.peak_mb = 0.0
-        self.killed = False
-        self._group, self._limit_mb = group, limit_gb * 1000
+        self.killed = ""
+        self._group, self._limit_gb = group, limit_gb
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -178,14 +199,23 @@ class _MemoryWatch:
     def _run(self) -> None:
         while not self._done.wait(POLL_S):
             self.peak_mb = max(self.peak_mb, _group_mb(self._group))
-            if self.peak_mb > self._limit_mb:
-                self.killed = True
-                os.killpg(self._group, 9)
+            if self.peak_mb > 1000 * self._limit_gb:
+                self.killed = f"ended at {self._limit_gb:g} GB"
+            elif available_mb() < SPARE_MB:
+                self.killed = f"ended at {self.peak_mb / 1000:.1f} GB: the machine had {SPARE_MB:.0f} MB left"
+            if self.killed:
+                os.killpg(self._group, signal.SIGKILL)
                 return
 
     def stop(self) -> None:
         self._done.set()
         self._thread.join()
+
+
+def available_mb() -> float:
+    """What the kernel says may be taken without swapping, in 10^6 bytes."""
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return float(lines["MemAvailable"].split()[0]) * 1024 / 1e6
 
 
 def _group_mb(group: int) -> float:
