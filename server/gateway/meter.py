@@ -1,13 +1,11 @@
 """One request's measurements, from timestamps and readings to metrics."""
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable
 
 from k25serve.server.gateway.acceptance import SpecStats
+from k25serve.server.gateway.ended import Ended, Outcome
 from k25serve.server.gateway.metrics import Metrics, Target
 from k25serve.server.gateway.usage import TOKENS, Reading, Usage
-
-Outcome = Literal["ok", "client_error", "upstream_error", "disconnected", "cancelled", "gateway_error"]
 
 LEFT_UNANSWERED = 499
 
@@ -16,19 +14,30 @@ class RequestMeter:
     """Counts one generation request that the engine is asked.
 
     All times are seconds on one monotonic clock; `started` is when the request's last byte had come. `one_choice`:
-    the answer is a single sequence, so the gaps between its tokens are the engine's steps.
+    the answer is a single sequence, so the gaps between its tokens are the engine's steps. `on_end` is told the
+    measurements, once.
     """
 
-    def __init__(self, metrics: Metrics, target: Target, *, one_choice: bool, started: float) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        target: Target,
+        *,
+        one_choice: bool,
+        started: float,
+        on_end: Callable[[Ended], None] | None = None,
+    ) -> None:
         self._metrics = metrics
         self._children = metrics.bound(target)
         self._one_choice = one_choice
         self._started = started
+        self._on_end = on_end
         self._first_token: float | None = None
         self._last_token = started
         self._last_read = started
         self._usage: Usage | None = None
         self._spec: SpecStats | None = None
+        self._finish_reason: str | None = None
         self._token_reads = 0
         self.code: int | None = None
         """The HTTP status, once it has been sent."""
@@ -59,6 +68,8 @@ class RequestMeter:
                 self._usage = reading.usage
             if reading.spec is not None:
                 self._spec = reading.spec
+            if reading.finish is not None:
+                self._finish_reason = reading.finish
             self._count_oddities(reading)
         if not tokens:
             return
@@ -72,7 +83,7 @@ class RequestMeter:
     def read_whole(self, now: float, reading: Reading) -> None:
         """Takes in an answer that came without streaming: it has no token times."""
         self._last_read = now
-        self._usage, self._spec = reading.usage, reading.spec
+        self._usage, self._spec, self._finish_reason = reading.usage, reading.spec, reading.finish
         self._count_oddities(reading)
 
     def answered(self, now: float) -> None:
@@ -93,12 +104,28 @@ class RequestMeter:
         children.inflight.dec()
         children.responses(self.code or (LEFT_UNANSWERED if outcome == "disconnected" else 500)).inc()
         children.request(outcome).observe(now - self._started)
+        wasted = 0
         if outcome in ("disconnected", "cancelled"):
-            children.wasted_tokens.inc(self._token_reads if self._usage is None else self._usage.completion)
+            wasted = self._token_reads if self._usage is None else self._usage.completion
+            children.wasted_tokens.inc(wasted)
         if self._usage is not None:
             self._count_tokens(self._usage, outcome)
         if self._spec is not None:
             self._count_speculation(self._spec)
+        if self._on_end is not None:
+            self._on_end(self._ended(outcome, wasted))
+
+    def _ended(self, outcome: Outcome, wasted: int) -> Ended:
+        first = self._first_token
+        return Ended(
+            outcome=outcome,
+            ttft=None if first is None else first - self._started,
+            decode=None if first is None else self._last_token - first,
+            usage=self._usage,
+            wasted=wasted,
+            finish=self._finish_reason,
+            one_choice=self._one_choice,
+        )
 
     def _count_oddities(self, reading: Reading) -> None:
         if reading.spec_invalid:

@@ -14,9 +14,10 @@ from k25serve.server.gateway.arms.choice import ARM_HEADER
 from k25serve.server.gateway.connection import WireError
 from k25serve.server.gateway.dialect.answer import StreamRewriter, rewrite_answer
 from k25serve.server.gateway.eager import begin
+from k25serve.server.gateway.ended import Outcome
 from k25serve.server.gateway.engine_errors import openai_error
 from k25serve.server.gateway.errors import ClosedError, GatewayError, Headers, UpstreamError, UpstreamTimeoutError
-from k25serve.server.gateway.meter import Outcome, RequestMeter
+from k25serve.server.gateway.meter import RequestMeter
 from k25serve.server.gateway.plan import Plan
 from k25serve.server.gateway.reply import JSON, send_error, send_whole
 from k25serve.server.gateway.settings import GatewaySettings

@@ -27,6 +27,7 @@ class Reading:
     `empty`: it has no data: a comment, say.
     `tokens`: it carries new text of the answer, its reasoning or its tool calls (a role alone doesn't count).
     `aborted`: the engine gave the request up; an error of another form.
+    `finish`: why the engine ended a choice.
     `tail`: the parsed frame if its `choices` is empty. Only such frames are ever stripped; see strip.py.
     """
 
@@ -36,6 +37,7 @@ class Reading:
     error: bool = False
     aborted: bool = False
     unreadable: bool = False
+    finish: str | None = None
     usage: Usage | None = None
     spec: SpecStats | None = None
     spec_invalid: bool = False
@@ -86,11 +88,14 @@ def read_answer(document: dict[str, Any]) -> Reading:
 
 def _read(document: dict[str, Any], *, is_frame: bool) -> Reading:
     choices = document.get("choices")
-    tokens = isinstance(choices, list) and any(_has_tokens(choice) for choice in choices)
+    tokens, finish = False, None
+    if isinstance(choices, list):
+        tokens = any(_has_tokens(choice) for choice in choices)
+        finish = _finish(choices)
     usage = document.get("usage")
     details, metrics = document.get("sglext"), document.get("metrics")
     tail = document if is_frame and choices == [] else None
-    if usage is None and details is None and metrics is None and tail is None:
+    if usage is None and details is None and metrics is None and tail is None and finish is None:
         return TOKENS if tokens else NOTHING
     spec, invalid = None, False
     try:
@@ -102,6 +107,7 @@ def _read(document: dict[str, Any], *, is_frame: bool) -> Reading:
         invalid = True
     return Reading(
         tokens=tokens,
+        finish=finish,
         usage=_usage(usage) if isinstance(usage, dict) else None,
         spec=spec,
         spec_invalid=invalid,
@@ -116,6 +122,15 @@ def _has_tokens(choice: object) -> bool:
         return True
     delta = choice.get("delta")
     return isinstance(delta, dict) and any(delta.get(field) for field in _TOKEN_FIELDS)
+
+
+def _finish(choices: list[Any]) -> str | None:
+    for choice in choices:
+        if isinstance(choice, dict):
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str):
+                return reason
+    return None
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

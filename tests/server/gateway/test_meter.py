@@ -160,3 +160,23 @@ def test_two_apps_in_one_process_count_apart():
     first, second = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
     start(first)
     assert second.registry.get_sample_value("k25serve_gateway_requests_total", LABELS) is None
+
+
+def test_whoever_asked_is_told_how_a_request_ended(metrics):
+    told = []
+    meter = RequestMeter(metrics, TARGET, one_choice=True, started=100.0, on_end=told.append)
+    meter.read(100.5, [TOKENS])
+    meter.read(100.7, [TOKENS, Reading(finish="length"), Reading(usage=Usage(40, 16, 3, 0), tail={})])
+    meter.finish(100.8, "ok")
+    meter.finish(100.9, "gateway_error")
+    (ended,) = told
+    assert (ended.outcome, ended.finish, ended.wasted, ended.usage) == ("ok", "length", 0, Usage(40, 16, 3, 0))
+    assert (ended.ttft, ended.decode) == (pytest.approx(0.5), pytest.approx(0.2))
+
+
+def test_an_answer_that_nobody_stayed_for_is_told_as_waste(metrics):
+    told = []
+    meter = RequestMeter(metrics, TARGET, one_choice=True, started=100.0, on_end=told.append)
+    meter.read(100.5, [TOKENS, TOKENS])
+    meter.finish(100.8, "disconnected")
+    assert (told[0].wasted, told[0].usage, told[0].finish) == (2, None, None)

@@ -110,3 +110,10 @@ def test_odd_documents_say_nothing(odd):
     reading = read_frame(frame(odd))
     assert not reading.tokens
     assert reading.usage is None
+
+
+def test_why_an_answer_ended_is_read():
+    ended = {"index": 0, "delta": {}, "finish_reason": "length"}
+    assert read_frame(frame({"choices": [ended]})).finish == "length"
+    assert read_frame(frame({"choices": [ended | {"finish_reason": None}]})).finish is None
+    assert read_answer({"choices": [{"message": {}, "finish_reason": "stop"}]}).finish == "stop"
