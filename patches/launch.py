@@ -9,7 +9,13 @@ this module only loads the plugins and hands over to SGLang.
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from k25serve.patches.reports import Reports
 
 CPU_REFERENCE_ENV = "K25SERVE_CPU_REFERENCE"
 """Set to 1 by the parent for its children, whatever it was before; never read by the parent."""
@@ -93,16 +99,35 @@ def _install_stand_in() -> None:
 
 
 def serve(argv: Sequence[str]) -> None:
-    """Load the plugins, check, and run SGLang's server until it ends; its processes are killed with it.
+    """Check the patches, load the plugins, and run SGLang's server until it ends; its processes are killed with it.
 
-    Raises SystemExit if the CPU reference is not in place or an argument is outside it.
+    Raises SystemExit if a patch or the CPU reference is not in place, or an argument is outside the reference.
     """
+    from k25serve.patches import verify
+    from k25serve.patches.reports import REPORTS_ENV, Reports
+
+    with tempfile.TemporaryDirectory(prefix="k25serve-patches-", ignore_cleanup_errors=True) as folder:
+        os.environ[REPORTS_ENV] = folder
+        verify.check_source("cpu" if is_cpu(argv) else "cuda")
+        try:
+            _run(argv, Reports(Path(folder)))
+        except Exception:
+            # What SGLang then says is that a process has ended; why is in that process's own words.
+            for line in Reports(Path(folder)).faults():
+                raise SystemExit(line) from None
+            raise
+
+
+def _run(argv: Sequence[str], reports: "Reports") -> None:
     from sglang.launch_server import run_server
     from sglang.srt.plugins import load_plugins
     from sglang.srt.server_args import prepare_server_args
     from sglang.srt.utils import kill_process_tree
 
+    from k25serve.patches import verify
+
     load_plugins()
+    verify.check_applied(reports)
     server_args = prepare_server_args(list(argv))
     if server_args.device == "cpu" or is_cpu(argv):
         _check_reference(server_args)

@@ -1,0 +1,64 @@
+"""A running estimate of how often each draft token is accepted."""
+
+import math
+from collections.abc import Sequence
+
+MEMORY = 512.0
+"""Requests' verifications after which an observation weighs 1/e."""
+INERTIA = 16.0
+"""What is believed weighs at least as much as this many observations, however old."""
+LEAST_VARIANCE = 0.05
+MOST_LIKELY = 0.98
+
+
+class Acceptance:
+    """Per position: the chance that a draft token is accepted, given that those before it were.
+
+    An old value is kept, since nothing better is known, but less and less trusted: `high` widens with age.
+    """
+
+    def __init__(self, chances: Sequence[float]) -> None:
+        """chances: [positions], believed at first."""
+        self._chances = list(chances)
+        self._weights = [INERTIA] * len(chances)
+        self._fresh = [0.0] * len(chances)
+
+    def observe(self, steps: int, accepted: Sequence[int]) -> None:
+        """Take in one step: `steps` were drafted for each request, `accepted` of them taken, [requests]."""
+        self._age(len(accepted))
+        for position in range(steps):
+            tried = sum(1 for count in accepted if count >= position)
+            taken = sum(1 for count in accepted if count > position)
+            if not tried:
+                break
+            total = self._weights[position] + tried
+            self._chances[position] = (self._chances[position] * self._weights[position] + taken) / total
+            self._weights[position] = total
+            self._fresh[position] += tried
+
+    def _age(self, rows: int) -> None:
+        kept = math.exp(-rows / MEMORY)
+        self._weights = [max(INERTIA, weight * kept) for weight in self._weights]
+        self._fresh = [fresh * kept for fresh in self._fresh]
+
+    def tokens(self, steps: int) -> float:
+        """Expected tokens of a step with `steps` drafts, the target's own included."""
+        return _tokens(self._chances[:steps])
+
+    def high(self, steps: int, deviations: float) -> float:
+        """The same if every chance were some standard deviations above its estimate."""
+        pairs = zip(self._chances[:steps], self._fresh, strict=False)
+        return _tokens([_raised(chance, fresh, deviations) for chance, fresh in pairs])
+
+
+def _raised(chance: float, fresh: float, deviations: float) -> float:
+    deviation = math.sqrt(max(chance * (1 - chance), LEAST_VARIANCE) / (fresh + 1))
+    return max(chance, min(MOST_LIKELY, chance + deviations * deviation))
+
+
+def _tokens(chances: Sequence[float]) -> float:
+    total = reached = 1.0
+    for chance in chances:
+        reached *= chance
+        total += reached
+    return total

@@ -1,0 +1,31 @@
+"""How a patch stops a process: one line, and an exit that SGLang does not swallow."""
+
+import os
+import sys
+import threading
+
+from k25serve.patches.reports import Reports
+
+
+class PatchFault(SystemExit):
+    """Ends the process with a line on stderr. No Exception, so SGLang's `except Exception` lets it pass."""
+
+
+def stop(line: str) -> PatchFault:
+    """Record the line for the launcher; the exception to raise.
+
+    In a thread beside the main one it ends the process here: Python drops a thread's SystemExit without a word.
+    """
+    text = f"k25serve: error: {line}"
+    reports = Reports.from_environment()
+    if reports is not None:
+        reports.write_fault(text)
+    if threading.current_thread() is not threading.main_thread():
+        print(text, file=sys.stderr, flush=True)
+        os._exit(1)
+    return PatchFault(text)
+
+
+def of(error: Exception) -> str:
+    """An exception in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,28 @@
+"""Which rank of the engine a scheduler process is."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Tensor and pipeline rank."""
+
+    tp: int
+    pp: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the one that counts what all ranks do alike."""
+        return self.tp == 0 and self.pp == 0
+
+    def as_dict(self) -> dict[str, int]:
+        """For a report."""
+        return asdict(self)
+
+
+def this_rank() -> Rank:
+    """Rank of this scheduler, once SGLang has set up its process groups."""
+    from sglang.srt.runtime_context import get_parallel
+
+    parallel = get_parallel()
+    return Rank(parallel.tp_rank, parallel.pp_rank)
