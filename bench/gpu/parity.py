@@ -1,0 +1,96 @@
+"""Stage `parity`: the packaged model, greedy, with and without EAGLE-3 and our verify kernel; the gateway in front."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from k25serve.bench.gpu.booted import Booted, ProofError, boot, patches_in_place
+from k25serve.bench.gpu.greedy import Answer, acceptance, answers, compared
+from k25serve.bench.gpu.prompts import text_prompts
+from k25serve.bench.gpu.scrape import scrape
+from k25serve.bench.gpu.start import STOCK_VERIFY, Start
+from k25serve.bench.gpu.through_gateway import held_out, leave_midway
+from k25serve.drafters.tiny.held_out import held_out_prompts
+
+MODEL = "kimi-k2.5-tiny"
+CHAT_TOKENS = 96
+AT_ONCE = 16
+READY_S = 400.0
+WITHOUT_SPECULATION = (
+    "speculation.algorithm=none",
+    "speculation.drafter=null",
+    "speculation.num_steps=null",
+    "speculation.num_draft_tokens=null",
+    "speculation.draft_attention_backend=null",
+)
+
+
+def run(how: Start, profile: str) -> dict[str, Any]:
+    """Boot the stack without speculation, with it, and on a GPU with SGLang's own verify kernel too; compare.
+
+    `profile` has EAGLE-3 on the packaged model. A stack that fails is told under `failed`; what needs it is left out.
+    """
+    on_cpu = profile.startswith("cpu-")
+    arms = {"none": WITHOUT_SPECULATION, "eagle3": ()} | ({} if on_cpu else {"eagle3-stock-verify": STOCK_VERIFY})
+    prompts, tokens = text_prompts(1 if on_cpu else 2), 32 if on_cpu else 128
+    found: dict[str, list[Answer]] = {}
+    data: dict[str, Any] = {"arms": {}, "failed": []}
+    for name, overrides in arms.items():
+        arguments = f"engine.extra_args=[{', '.join(how.engine_args)}]"
+        try:
+            with boot(name, profile, (*how.overrides, arguments, *overrides), how.folder, ready_s=READY_S) as stack:
+                data["arms"][name] = {"ready_s": round(stack.ready_s, 1), "patches": patches_in_place(stack)}
+                if name == "none":
+                    found["alone"] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=1, gaps=True))
+                found[name] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=AT_ONCE))
+                if name != "none":
+                    data["arms"][name] |= _speculation(stack, found[name])
+        except (ProofError, OSError) as error:
+            data["failed"].append(f"{name}: {error}")
+    return data | {"greedy": _greedy(found)}
+
+
+def _speculation(stack: Booted, found: Sequence[Answer]) -> dict[str, Any]:
+    chats = held_out_prompts()
+    return {
+        "acceptance_on_text": acceptance(found),
+        "through_gateway": asyncio.run(held_out(stack, MODEL, chats, CHAT_TOKENS)),
+        "engine_free_after_s": [asyncio.run(leave_midway(stack, MODEL)) for _ in range(3)],
+        "metrics": {
+            name: sorted(one for one in scrape(url).names if one.startswith("k25serve_"))
+            for name, url in (("engine", stack.engine_url), ("gateway", stack.gateway_url))
+        },
+    }
+
+
+def _greedy(found: dict[str, list[Answer]]) -> dict[str, Any]:
+    """Every pair that both were run of. The first of a pair is the reference."""
+    pairs = (
+        ("none, one by one", "alone", "none, all at once", "none"),
+        ("none", "alone", "eagle3", "eagle3"),
+        ("none", "alone", "eagle3 with the engine's own verify kernel", "eagle3-stock-verify"),
+        ("eagle3 with the engine's own verify kernel", "eagle3-stock-verify", "eagle3", "eagle3"),
+    )
+    return {
+        f"{left} / {right}": compared(_with_gaps(found[a], found["alone"]), found[b])
+        for left, a, right, b in pairs
+        if {"alone", a, b} <= found.keys()
+    }
+
+
+def _with_gaps(found: Sequence[Answer], reference: Sequence[Answer]) -> list[Answer]:
+    """`found` with the reference's gaps as far as both agree: beyond that they tell of another text."""
+    result = []
+    for one, known in zip(found, reference, strict=True):
+        same = next((i for i, (a, b) in enumerate(zip(one.ids, known.ids, strict=True)) if a != b), len(one.ids) - 1)
+        result.append(Answer(one.ids, known.gaps[: same + 1], one.verify_steps, one.accepted))
+    return result
+
+
+def markdown(data: dict[str, Any]) -> str:
+    """The stage's report."""
+    lines = ["| greedy: reference / compared | prompts | equal | largest gap at a parting |", "|---|---|---|---|"]
+    for name, value in data["greedy"].items():
+        lines.append(f"| {name} | {value['prompts']} | {value['equal']} | {value['largest_gap']:.4f} |")
+    return "\n".join([*lines, "", "```json", json.dumps(data["arms"], indent=1), "```"])

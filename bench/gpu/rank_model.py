@@ -1,0 +1,123 @@
+"""Kimi-K2.5's geometry as one rank of TP=8 holds it, made on the spot: fewer layers, random weights, bf16.
+
+Heads, expert width and dense width are an eighth of the whole model's for each rank, so a step at TP=1 moves what a
+rank of TP=8 moves in as many layers (facts: hidden 7168, 64 heads, 384 experts of width 2048, top 8, MLA 512 + 64).
+Weights are bf16: the real ones are INT4, so that expert reads are four times as many bytes here.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from k25serve.drafters.tiny import TARGET
+
+HIDDEN, EXPERTS, TOP_EXPERTS = 7168, 384, 8
+HEADS, EXPERT_WIDTH, DENSE_WIDTH, VOCABULARY = 8, 256, 2304, 20480  # a rank of TP=8
+LAYERS = 12
+CONTEXT = 40960
+DRAFT_VOCABULARY = 4096  # an eighth of 32K
+AUX_LAYERS = (2, LAYERS // 2, LAYERS - 3)
+FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+
+
+def write_target(folder: Path, ranks: int) -> Path:
+    """Config and tokenizer of the model for `ranks` ranks; the engine makes the weights (`--load-format dummy`)."""
+    folder.mkdir(parents=True)
+    for name in FILES:
+        shutil.copy(TARGET / name, folder)
+    text: dict[str, Any] = json.loads((TARGET / "config.json").read_text())["text_config"]
+    text |= {
+        "vocab_size": VOCABULARY * ranks,
+        "hidden_size": HIDDEN,
+        "intermediate_size": DENSE_WIDTH * ranks,
+        "moe_intermediate_size": EXPERT_WIDTH * ranks,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS * ranks,
+        "num_key_value_heads": HEADS * ranks,
+        "n_routed_experts": EXPERTS,
+        "num_experts_per_tok": TOP_EXPERTS,
+        "routed_scaling_factor": 2.827,
+        "q_lora_rank": 1536,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "max_position_embeddings": CONTEXT,
+        "rope_scaling": None,
+    }
+    (folder / "config.json").write_text(json.dumps(text, indent=1))
+    return folder
+
+
+def write_drafter(folder: Path, ranks: int) -> Path:
+    """A random EAGLE-3 drafter for it: one Llama layer, 8 heads a rank, a pruned vocabulary. Needs torch."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True)
+    heads, head_dim, width, vocabulary = HEADS * ranks, 128, DENSE_WIDTH * ranks, DRAFT_VOCABULARY * ranks
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "vocab_size": VOCABULARY * ranks,
+        "draft_vocab_size": vocabulary,
+        "hidden_size": HIDDEN,
+        "intermediate_size": width,
+        "num_hidden_layers": 1,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "head_dim": head_dim,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 50000.0,
+        "rope_scaling": None,
+        "max_position_embeddings": CONTEXT,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": False,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(AUX_LAYERS), "use_aux_hidden_state": True},
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    attention, shapes = heads * head_dim, {}
+    for name in ("q_proj", "k_proj", "v_proj"):
+        shapes[f"midlayer.self_attn.{name}.weight"] = (attention, 2 * HIDDEN)
+    shapes |= {
+        "fc.weight": (HIDDEN, 3 * HIDDEN),
+        "midlayer.self_attn.o_proj.weight": (HIDDEN, attention),
+        "midlayer.mlp.gate_proj.weight": (width, HIDDEN),
+        "midlayer.mlp.up_proj.weight": (width, HIDDEN),
+        "midlayer.mlp.down_proj.weight": (HIDDEN, width),
+        "lm_head.weight": (vocabulary, HIDDEN),
+    }
+    draw = torch.Generator().manual_seed(0)
+    tensors = {
+        name: torch.empty(shape, dtype=torch.bfloat16).normal_(0, 0.02, generator=draw)
+        for name, shape in shapes.items()
+    }
+    for name in ("midlayer.input_layernorm", "midlayer.hidden_norm", "midlayer.post_attention_layernorm", "norm"):
+        tensors[f"{name}.weight"] = torch.ones(HIDDEN, dtype=torch.bfloat16)
+    hot = torch.arange(vocabulary) * (VOCABULARY // DRAFT_VOCABULARY)
+    tensors["d2t"] = hot - torch.arange(vocabulary)
+    tensors["t2d"] = torch.zeros(VOCABULARY * ranks, dtype=torch.bool).index_fill_(0, hot, True)
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def write_profile(path: Path, target: Path, ranks: int) -> Path:
+    """The profile that the arms start from: no speculation."""
+    profile = {
+        "target": str(target),
+        "served_model_name": "k25-rank",
+        "context_length": CONTEXT - 1024,
+        "engine": {
+            "device": "cuda",
+            "tp": ranks,
+            "attention_backend": "triton",
+            "mem_fraction_static": 0.85,
+            "max_running_requests": 64,
+            "cuda_graph_batch_sizes": [1, 4, 16, 64],
+            "ready_timeout_s": 600,
+        },
+    }
+    path.write_text(json.dumps(profile, indent=1))  # JSON is YAML
+    return path

@@ -1,0 +1,73 @@
+"""Raw results of a machine without a checkout become result files here, each with a report beside it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from k25serve.bench import provenance
+from k25serve.bench.gpu import kernels, parity, speed
+from k25serve.bench.gpu.booted import ProofError
+
+
+def finish(raw: Path, folder: Path, notes: str) -> Path:
+    """Write the result file of `raw` and its report (.md) under `folder`; git state is this checkout's.
+
+    Raises ProofError where `raw` is not a raw result, FileExistsError where it was finished before.
+    """
+    try:
+        measured = provenance.read(raw)
+        body = REPORTS[measured.kind]
+    except (ValidationError, KeyError) as error:
+        raise ProofError(f"{raw} is not a raw result of a stage: {str(error).splitlines()[0]}") from error
+    here = provenance.Recorder(measured.kind).finish({})
+    result = measured.model_copy(update={"git": here.git, "dirty": here.dirty, "notes": notes})
+    path = provenance.write(result, folder)
+    path.with_suffix(".md").write_text(_page(result, body(result.data)), encoding="utf-8")
+    return path
+
+
+def _page(result: provenance.Result, body: str) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    machine = result.machine
+    failed = [f"- FAILED: {line.splitlines()[0]}" for line in result.data.get("failed", [])]
+    return "\n".join(
+        [
+            f"# {result.kind}",
+            "",
+            f"- `{result.command}`",
+            f"- {', '.join(machine.gpus) or 'no GPU'}; {machine.cpu}, {machine.cores} cores; driver {machine.driver}",
+            f"- {versions}",
+            f"- started {result.started:%Y-%m-%d %H:%M} UTC, {result.seconds:.0f} s; git {result.git[:12]}",
+            *([f"- {result.notes}"] if result.notes else []),
+            *failed,
+            "",
+            body,
+            "",
+        ]
+    )
+
+
+def _trace(data: dict[str, Any]) -> str:
+    lines = ["| arm, rank | mode | steps | ms a step | busy ms | launches | all-reduce share | largest classes (ms) |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for arm, found in data["arms"].items():
+        for rank in found["report"]["ranks"]:
+            for mode in rank["modes"]:
+                classes = sorted(mode["classes"], key=lambda row: -row["summed_ms"])[:4]
+                largest = ", ".join(f"{row['name']} {row['summed_ms']:.3f}" for row in classes)
+                share = mode["headline"]["share_of_kernel_sum"]
+                lines.append(
+                    f"| {arm} {rank['rank']} | {mode['mode']} | {mode['steps']} | {mode['span_ms']:.3f} "
+                    f"| {mode['busy_ms']:.3f} | {mode['launches']:.0f} | {share:.1%} | {largest} |"
+                )
+    return "\n".join(lines)
+
+
+REPORTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "gpu-kernels": kernels.markdown,
+    "gpu-parity": parity.markdown,
+    "gpu-speed": lambda data: speed.markdown(data["arms"]),
+    "gpu-trace": _trace,
+}

@@ -1,0 +1,60 @@
+"""Stage `trace`: torch.profiler traces of a running arm, told by `bench trace`, and a small piece kept."""
+
+import asyncio
+import gzip
+import json
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from k25serve.bench.gpu.booted import Booted, ProofError
+from k25serve.bench.gpu.greedy import answers
+from k25serve.bench.gpu.prompts import random_prompts
+from k25serve.bench.gpu.rank_model import VOCABULARY
+
+BATCH, PREFIX, TOKENS = 4, 1024, 160
+PROFILED_STEPS = 12
+WAIT_S = 120.0
+
+
+def record(engine: Booted, folder: Path, ranks: int) -> list[Path]:
+    """Profile some steps of a running batch; the trace files, one a rank. Raises ProofError where they don't come."""
+    folder.mkdir(parents=True)
+    prompts = random_prompts(BATCH, PREFIX, VOCABULARY)
+    asyncio.run(answers(engine.engine_url, prompts, 16, at_once=BATCH))
+    body = {"output_dir": str(folder), "num_steps": PROFILED_STEPS, "activities": ["CPU", "GPU"]}
+    _post(f"{engine.engine_url}/start_profile", body)
+    asyncio.run(answers(engine.engine_url, prompts, TOKENS, at_once=BATCH))
+    deadline = time.monotonic() + WAIT_S
+    while len(found := sorted(folder.rglob("*.trace.json.gz"))) < ranks or not _settled(found):
+        if time.monotonic() > deadline:
+            raise ProofError(f"{engine.name}: {len(found)} traces after {WAIT_S} s, {ranks} expected in {folder}")
+        time.sleep(0.5)
+    return found
+
+
+def _settled(files: list[Path]) -> bool:
+    sizes = [path.stat().st_size for path in files]
+    time.sleep(1)
+    return sizes == [path.stat().st_size for path in files]
+
+
+def _post(url: str, body: dict[str, Any]) -> None:
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), headers={"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        answer.read()
+
+
+def trim(source: Path, target: Path, seconds: float) -> int:
+    """Keep the events of `seconds` in the middle of a trace, and all metadata; how many events that are."""
+    trace = json.loads(gzip.decompress(source.read_bytes()))
+    timed = [event["ts"] for event in trace["traceEvents"] if event.get("ph") == "X"]
+    middle = (min(timed) + max(timed)) / 2
+    first, last = middle - seconds * 5e5, middle + seconds * 5e5
+    kept = [event for event in trace["traceEvents"] if event.get("ph") == "M" or first <= event.get("ts", 0) <= last]
+    trace["traceEvents"] = kept
+    target.write_bytes(gzip.compress(json.dumps(trace).encode(), mtime=0))
+    return len(kept)

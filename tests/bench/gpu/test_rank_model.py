@@ -1,0 +1,35 @@
+"""The made-up model has Kimi-K2.5's geometry, a share for each rank, and fits its drafter."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from k25serve.bench.gpu import rank_model
+
+HEADS, EXPERT_WIDTH, DENSE_WIDTH = 64, 2048, 18432  # the whole model's
+
+
+@pytest.mark.parametrize("ranks", [1, 8])
+def test_a_rank_holds_an_eighth_of_each_layer(tmp_path: Path, ranks: int) -> None:
+    config = json.loads((rank_model.write_target(tmp_path / "target", ranks) / "config.json").read_text())
+    assert config["num_attention_heads"] == HEADS * ranks // 8
+    assert config["moe_intermediate_size"] == EXPERT_WIDTH * ranks // 8
+    assert config["intermediate_size"] == DENSE_WIDTH * ranks // 8
+    assert (config["kv_lora_rank"], config["qk_rope_head_dim"]) == (512, 64)
+    assert config["num_nextn_predict_layers"] == 0
+
+
+def test_the_drafter_names_every_tensor_that_sglang_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, small in {"HIDDEN": 16, "DENSE_WIDTH": 8, "VOCABULARY": 40, "DRAFT_VOCABULARY": 8}.items():
+        monkeypatch.setattr(rank_model, name, small)
+    folder = rank_model.write_drafter(tmp_path / "drafter", 1)
+    with safe_open(folder / "model.safetensors", "np") as file:
+        names = list(file.keys())
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+        d2t, t2d = file.get_tensor("d2t"), file.get_tensor("t2d")
+    assert shapes["fc.weight"] == (16, 48)
+    assert shapes["midlayer.self_attn.q_proj.weight"] == (8 * 128, 32)
+    assert (d2t + np.arange(len(d2t))).tolist() == np.flatnonzero(t2d).tolist()
