@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from k25serve.bench import provenance
-from k25serve.bench.gpu import kernels, parity, speed
+from k25serve.bench.gpu import kernels, parity, prediction, speed
 from k25serve.bench.gpu.booted import ProofError
 
 
@@ -22,7 +22,11 @@ def finish(raw: Path, folder: Path, notes: str) -> Path:
     except (ValidationError, KeyError) as error:
         raise ProofError(f"{raw} is not a raw result of a stage: {str(error).splitlines()[0]}") from error
     here = provenance.Recorder(measured.kind).finish({})
-    result = measured.model_copy(update={"git": here.git, "dirty": here.dirty, "notes": notes})
+    data = dict(measured.data)
+    if measured.kind == "gpu-speed":
+        data["predicted"] = prediction.as_data(prediction.predict(data["arms"]))
+    changed = {"git": here.git, "dirty": here.dirty, "notes": notes, "data": data}
+    result = measured.model_copy(update=changed)
     path = provenance.write(result, folder)
     path.with_suffix(".md").write_text(_page(result, body(result.data)), encoding="utf-8")
     return path
@@ -49,6 +53,11 @@ def _page(result: provenance.Result, body: str) -> str:
     )
 
 
+def _speed(data: dict[str, Any]) -> str:
+    predicted = prediction.markdown(prediction.predict(data["arms"]))
+    return f"{speed.markdown(data['arms'])}\n### EAGLE-3 as `bench plan` predicts it from plain decode\n\n{predicted}"
+
+
 def _trace(data: dict[str, Any]) -> str:
     lines = ["| arm, rank | mode | steps | ms a step | busy ms | launches | all-reduce share | largest classes (ms) |"]
     lines.append("|---|---|---|---|---|---|---|---|")
@@ -68,6 +77,6 @@ def _trace(data: dict[str, Any]) -> str:
 REPORTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "gpu-kernels": kernels.markdown,
     "gpu-parity": parity.markdown,
-    "gpu-speed": lambda data: speed.markdown(data["arms"]),
+    "gpu-speed": _speed,
     "gpu-trace": _trace,
 }

@@ -13,7 +13,8 @@ from k25serve.bench.gpu.scrape import Scrape, scrape
 
 STEP = "k25serve_engine_step_seconds"
 PREFIXES, BATCHES = (1024, 8192, 32768), (1, 4, 16)
-WIDE = (64, 1024)  # batch and prefix at which plain decode is measured too: what verifying 4 tokens for 16 costs
+PLAIN = ((1, 128), (4, 128), (16, 128), (64, 128), (64, 1024))
+"""More batches and prefixes of plain decode: a step of 64 tokens is what verifying four drafts of sixteen costs."""
 TOKENS = 256
 
 
@@ -21,7 +22,7 @@ def measure(engine: Booted, arm: str) -> list[dict[str, Any]]:
     """A row for each prefix and batch; prompts are in the prefix cache, so that only their last token is computed."""
     corners = [(batch, prefix) for prefix in PREFIXES for batch in BATCHES]
     if arm == "none":
-        corners.append(WIDE)
+        corners.extend(PLAIN)
     return [_corner(engine, batch, prefix) for batch, prefix in corners]
 
 
