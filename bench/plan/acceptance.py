@@ -1,21 +1,39 @@
 """How many tokens a verify step brings, by the number of draft tokens."""
 
-import re
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from k25serve.bench.plan.data_files import choose, from_file, packaged
+from pydantic import Field
+
+from k25serve.bench.plan.bounds import K_AT_MOST
+from k25serve.bench.plan.data_files import Part, checked, choose, from_file, is_file, packaged
 from k25serve.drafters.checkpoint.errors import RegistryError
 from k25serve.drafters.registry import load_registry
 from k25serve.server.errors import UserError
 
 REGISTRY = "registry:"
-ONE_VALUE = re.compile(r"^(?P<length>\d+(\.\d+)?)@(?P<k>\d+)$")
 OWN_ERROR = 0.05  # of a curve that a user measured on own traffic, unless the file says otherwise
 PUBLISHED_ERROR = 0.15  # of a single published number
+# A later draft token is accepted only after the one before it. Lengths that were measured in a run for each k, as the
+# golden ones were, may say otherwise by their noise.
+RISE_AT_MOST = 0.05
+
+
+class CurveError(ValueError):
+    """Numbers that no accept curve has."""
+
+
+class AcceptFile(Part):
+    """A file of `--accept`: the accept length with 1, 2, ... draft tokens; the rest is for its readers."""
+
+    accept_length: Annotated[tuple[float, ...], Field(min_length=1, max_length=K_AT_MOST)]
+    error: float = Field(default=OWN_ERROR, ge=0, le=1)
+    source: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +45,24 @@ class AcceptCurve:
     error: float
 
     def __post_init__(self) -> None:
-        previous = 1.0
+        previous, gain = 1.0, 1.0
         for k, length in enumerate(self.lengths, 1):
             if not previous <= length <= min(previous + 1, k + 1):
-                raise UserError(
-                    f"accept curve {self.name}: length {length} with {k} draft tokens after {previous}; "
-                    "each draft token adds between 0 and 1"
+                raise CurveError(
+                    f"length {length} with {k} draft tokens after {previous}; each draft token adds between 0 and 1"
                 )
-            previous = length
+            if length - previous > gain + RISE_AT_MOST:
+                raise CurveError(
+                    f"draft token {k} adds {length - previous:.3f}, the one before it {gain:.3f}; a later one is "
+                    "accepted only after those before it, so it adds no more than they do"
+                )
+            previous, gain = length, length - previous
 
     @classmethod
     def geometric(cls, name: str, accept_length: float, k: int, error: float) -> Self:
         """The curve through one known point, each position accepted with the same chance, solved by halving."""
         if not 1 <= accept_length <= k + 1:
-            raise UserError(f"accept length {accept_length} with {k} draft tokens: must lie in 1 to {k + 1}")
+            raise CurveError(f"accept length {accept_length} with {k} draft tokens: must lie in 1 to {k + 1}")
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = (low + high) / 2
@@ -72,34 +94,64 @@ class AcceptCurve:
         return AcceptCurve(f"{self.name} x {factor:.2f}", tuple(lengths[1:]), self.error)
 
 
-def load_accept(name: str) -> AcceptCurve:
+def load_accept(name: str, option: str = "--accept") -> AcceptCurve:
     """A packaged curve, a file ({accept_length: [...], error: ...}), positions "0.83,0.60,...", one value "2.9@3", or
     "registry:REPOSITORY[:CLASS]", a drafter's published accept lengths.
 
     Positions are the share of steps in which that draft token is accepted (as engines' per-position counters give).
+    Raises UserError, which begins with `option` and `name`.
     """
-    if name.startswith(REGISTRY):
-        return _published(name.removeprefix(REGISTRY))
-    if found := ONE_VALUE.match(name):
-        return AcceptCurve.geometric(name, float(found["length"]), int(found["k"]), OWN_ERROR)
-    if re.fullmatch(r"[\d.]+(,[\d.]+)+", name):
-        lengths, total = [], 1.0
-        for share in map(float, name.split(",")):
-            total += share
-            lengths.append(round(total, 6))
-        return AcceptCurve(name, tuple(lengths), OWN_ERROR)
-    path = Path(name)
-    row: dict[str, Any] = (
-        from_file("--accept", path) if path.is_file() else choose("--accept", name, packaged("acceptance"))
-    )
+    place = f"{option} {name}"
     try:
-        lengths = [float(value) for value in row["accept_length"]]
-        error = float(row.get("error", OWN_ERROR))
-    except (KeyError, TypeError, ValueError) as broken:
-        raise UserError(
-            f"--accept {name}: needs accept_length, a list of numbers by draft tokens ({broken!r})"
-        ) from None
-    return AcceptCurve(name, tuple(lengths), error)
+        if name.startswith(REGISTRY):
+            return _published(name.removeprefix(REGISTRY))
+        path = Path(name)
+        if is_file(path):
+            return _from_row(name, place, from_file(option, path))
+        if "@" in name:
+            return _one_value(name)
+        if "," in name or _is_number(name):
+            return _shares(name)
+    except CurveError as broken:
+        raise UserError(f"{place}: {broken}") from None
+    return _from_row(name, place, choose(option, name, packaged("acceptance")))
+
+
+def _from_row(name: str, place: str, row: Any) -> AcceptCurve:
+    found = checked(place, AcceptFile, row)
+    return AcceptCurve(name, found.accept_length, found.error)
+
+
+def _one_value(name: str) -> AcceptCurve:
+    length, _, k = name.partition("@")
+    if not _is_number(length) or not k.isdecimal() or not 1 <= int(k[:9]) <= K_AT_MOST:
+        raise CurveError(f"write an accept length and 1 to {K_AT_MOST} draft tokens, like 2.9@3")
+    return AcceptCurve.geometric(name, float(length), int(k), OWN_ERROR)
+
+
+def _shares(name: str) -> AcceptCurve:
+    parts = name.split(",")
+    if len(parts) > K_AT_MOST:
+        raise CurveError(f"{len(parts)} positions; at most {K_AT_MOST}")
+    lengths, before = [1.0], 1.0
+    for position, part in enumerate(parts, 1):
+        if not _is_number(part) or not 0 <= float(part) <= 1:
+            raise CurveError(f"position {position} is {part!r}: must be a share between 0 and 1, like 0.83,0.60,0.45")
+        if float(part) > before:
+            raise CurveError(
+                f"position {position} is {part}, above {before:g} before it; shares fall or stay, since a draft token "
+                "is accepted only after those before it"
+            )
+        before = float(part)
+        lengths.append(round(lengths[-1] + before, 6))
+    return AcceptCurve(name, tuple(lengths[1:]), OWN_ERROR)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _published(name: str) -> AcceptCurve:
@@ -108,7 +160,7 @@ def _published(name: str) -> AcceptCurve:
     try:
         entry = load_registry().get(repository)
     except RegistryError as unknown:
-        raise UserError(f"--accept {REGISTRY}{name}: {unknown}") from None
+        raise CurveError(str(unknown)) from None
     rows = [
         (row.accept_length, int(steps))
         for row in entry.acceptance
@@ -118,9 +170,9 @@ def _published(name: str) -> AcceptCurve:
     depths = {k for _, k in rows}
     if len(depths) != 1:
         classes = ", ".join(sorted({row.prompt_class for row in entry.acceptance})) or "none"
-        raise UserError(
-            f"--accept {REGISTRY}{name}: needs published accept lengths with topk 1 at one depth, found {len(rows)} at "
-            f"{len(depths)} (classes: {classes})"
+        raise CurveError(
+            f"needs published accept lengths with topk 1 at one depth, found {len(rows)} at {len(depths)} "
+            f"(classes: {classes})"
         )
     lengths = [length for length, _ in rows]
     error = max(OWN_ERROR, stdev(lengths) / fmean(lengths) if len(lengths) > 1 else PUBLISHED_ERROR)

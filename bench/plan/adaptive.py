@@ -35,7 +35,7 @@ def adaptive_config(
     for size in sorted(batch_sizes):
         if previous == [0]:
             break
-        likely = (1 - SPAN * accept.error, 1.0, 1 + SPAN * accept.error)
+        likely = (max(0.0, 1 - SPAN * accept.error), 1.0, 1 + SPAN * accept.error)
         depths = {_best(planner, accept.shifted(factor), size, context) for factor in likely}
         expected = _best(planner, accept, size, context)
         if size == max(batch_sizes) or planner.cell(size, context, expected, accept).verdict != "pays":

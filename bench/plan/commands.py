@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from k25serve.bench.default_group import DefaultGroup
+from k25serve.bench.plan.bounds import CONCURRENCY_AT_MOST, CONTEXT_AT_MOST, K_AT_MOST, RANKS_AT_MOST
 
 if TYPE_CHECKING:
     from k25serve.bench.plan.acceptance import AcceptCurve
@@ -33,8 +34,15 @@ Accept = Annotated[
         "published ones.",
     ),
 ]
-Concurrency = Annotated[list[int] | None, typer.Option("--concurrency", "-c", min=1, help="May be repeated.")]
-Context = Annotated[list[int] | None, typer.Option(min=0, help="Tokens of context. May be repeated.")]
+ConcurrencyList = Annotated[
+    list[int] | None, typer.Option("--concurrency", "-c", min=1, max=CONCURRENCY_AT_MOST, help="May be repeated.")
+]
+ContextList = Annotated[
+    list[int] | None, typer.Option(min=0, max=CONTEXT_AT_MOST, help="Tokens of context. May be repeated.")
+]
+Concurrency = Annotated[int, typer.Option("--concurrency", "-c", min=1, max=CONCURRENCY_AT_MOST)]
+Context = Annotated[int, typer.Option(min=0, max=CONTEXT_AT_MOST)]
+DraftTokens = Annotated[int, typer.Option("-k", min=0, max=K_AT_MOST)]
 Method = Annotated[str, typer.Option(metavar="eagle3|ngram")]
 Link = Annotated[
     str | None,
@@ -62,10 +70,12 @@ DEFAULT_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64, 128)
 def predict(
     machine: Machine = DEFAULT_MACHINE,
     accept: Accept = "golden",
-    concurrency: Concurrency = None,
-    context: Context = None,
-    k: Annotated[list[int] | None, typer.Option("-k", min=1, help="EAGLE-3's draft tokens. May be repeated.")] = None,
-    ngram_k: Annotated[int, typer.Option(min=0, help="N-gram's draft tokens; 0 leaves it out.")] = 5,
+    concurrency: ConcurrencyList = None,
+    context: ContextList = None,
+    k: Annotated[
+        list[int] | None, typer.Option("-k", min=1, max=K_AT_MOST, help="EAGLE-3's draft tokens. May be repeated.")
+    ] = None,
+    ngram_k: Annotated[int, typer.Option(min=0, max=K_AT_MOST, help="N-gram's draft tokens; 0 leaves it out.")] = 5,
     ngram_accept: Annotated[
         str | None,
         typer.Option(metavar="...", help="As --accept, for n-gram. Default: from the user's result."),
@@ -78,12 +88,14 @@ def predict(
 
     Verdict: pays or costs where the 90 % interval lies on one side of 1, else even.
     """
+    from k25serve.bench.outputs import check_folder
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.grid import predict_grid
     from k25serve.bench.plan.report import plan_data
     from k25serve.bench.plan.table import show_plan
     from k25serve.bench.provenance import Recorder, write
 
+    check_folder("--results", results)
     recorder = Recorder("plan")
     planner, eagle = _planner(machine, verify_rows, link), load_accept(accept)
     ngram = _ngram_curve(ngram_accept)
@@ -97,9 +109,9 @@ def predict(
 
 @app.command()
 def explain(
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1)] = 1,
-    context: Annotated[int, typer.Option(min=0)] = 0,
-    k: Annotated[int, typer.Option("-k", min=0)] = 3,
+    concurrency: Concurrency = 1,
+    context: Context = 0,
+    k: DraftTokens = 3,
     machine: Machine = DEFAULT_MACHINE,
     accept: Accept = "golden",
     method: Method = "eagle3",
@@ -110,21 +122,24 @@ def explain(
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.table import show_cell
 
+    chosen = _method(method)
     planner = _planner(machine, verify_rows, link)
-    show_cell(planner.cell(concurrency, context, k, load_accept(accept), _method(method)), Console())
+    show_cell(planner.cell(concurrency, context, k, load_accept(accept), chosen), Console())
 
 
 @app.command()
 def validate(
-    bar: Annotated[float, typer.Option(min=0, help="Mean relative error that is too much.")] = 0.10,
+    bar: Annotated[float, typer.Option(min=0, max=10, help="Mean relative error that is too much.")] = 0.10,
     results: Results = None,
 ) -> None:
     """Errors on data that was not fitted: columns left out, longer contexts, another run. Exit code 1 above the bar."""
+    from k25serve.bench.outputs import check_folder
     from k25serve.bench.plan.report import check_row
     from k25serve.bench.plan.table import show_checks
     from k25serve.bench.plan.validate import validate as check
     from k25serve.bench.provenance import Recorder, write
 
+    check_folder("--results", results)
     recorder = Recorder("plan-validate")
     checks = check(bar=bar)
     show_checks(checks, Console())
@@ -147,27 +162,45 @@ def ngram(machine: Machine = "user-vllm-0.16") -> None:
 @app.command()
 def layout(
     machine: Machine = DEFAULT_MACHINE,
-    concurrency: Concurrency = None,
+    concurrency: ConcurrencyList = None,
     hardware: Annotated[str, typer.Option(metavar="NAME")] = "rtx-pro-6000-server",
+    half_link: Annotated[
+        str | None,
+        typer.Option(
+            "--half-all-reduce",
+            metavar="ALPHA,BETA|FILE",
+            help="All-reduces over half the ranks, from `bench comm --ranks`. Default: the machine's own, scaled as a "
+            "ring.",
+        ),
+    ] = None,
 ) -> None:
     """TP=8 against TP=4 x PP=2 from the same terms; a projection, not checked against any measurement."""
     from k25serve.bench.plan.layout import compare_layouts
+    from k25serve.bench.plan.links import load_link
     from k25serve.bench.plan.roofline import load_hardware
     from k25serve.bench.plan.table import show_layouts
+    from k25serve.server.errors import UserError
 
-    planner, device = _planner(machine), load_hardware(hardware)
+    device = load_hardware(hardware)
+    half = load_link(half_link, "--half-all-reduce") if half_link is not None else None
+    planner = _planner(machine)
+    ranks = planner.machine.ranks
+    if ranks < 4 or ranks % 2:
+        raise UserError(f"--calibration {machine}: ranks = {ranks}: to halve them takes an even number of 4 or more")
+    if half is not None:
+        half = half.model_copy(update={"calls": planner.machine.all_reduce.calls})
     sizes = concurrency or DEFAULT_CONCURRENCY
-    show_layouts([compare_layouts(planner.curve, device, planner.machine.ranks, c) for c in sizes], Console())
+    show_layouts([compare_layouts(planner.curve, device, ranks, c, half) for c in sizes], ranks, Console())
 
 
 @app.command()
 def roofline(
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1)] = 1,
-    context: Annotated[int, typer.Option(min=0)] = 0,
-    k: Annotated[int, typer.Option("-k", min=0)] = 0,
+    concurrency: Concurrency = 1,
+    context: Context = 0,
+    k: DraftTokens = 0,
     model: Annotated[str, typer.Option(metavar="NAME|config.json")] = "kimi-k2.5",
     hardware: Annotated[str, typer.Option(metavar="NAME")] = "rtx-pro-6000-server",
-    ranks: Annotated[int, typer.Option(min=1)] = 8,
+    ranks: Annotated[int, typer.Option(min=1, max=RANKS_AT_MOST)] = 8,
     machine: Annotated[str, typer.Option("--calibration", "-m", metavar="NAME|FILE")] = "user-vllm-0.16",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A result of `bench trace`: the gaps come from it.")
@@ -204,7 +237,9 @@ def adaptive(
     output: Annotated[Path, typer.Argument(metavar="FILE", help="For SGLang's --speculative-adaptive-config.")],
     machine: Machine = DEFAULT_MACHINE,
     accept: Accept = "golden",
-    context: Annotated[int, typer.Option(min=0, help="Typical context: SGLang's slots know batch sizes only.")] = 0,
+    context: Annotated[
+        int, typer.Option(min=0, max=CONTEXT_AT_MOST, help="Typical context: SGLang's slots know batch sizes only.")
+    ] = 0,
     verify_rows: VerifyRows = "tokens",
     profile: Annotated[
         str | None, typer.Option("--profile", "-p", metavar="NAME|FILE", help="Check that its server can adapt.")
@@ -216,10 +251,12 @@ def adaptive(
     """
     import orjson
 
+    from k25serve.bench.outputs import check_file
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.adaptive import adaptive_config, check_profile
     from k25serve.server.config import load_profile
 
+    check_file("FILE", output)
     if profile is not None:
         check_profile(load_profile(profile, need_models=False))
     config = adaptive_config(_planner(machine, verify_rows), load_accept(accept), context)
@@ -245,7 +282,9 @@ def _ngram_curve(name: str | None) -> "AcceptCurve":
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.ngram import explain_ngram, ngram_accept
 
-    return load_accept(name) if name is not None else ngram_accept(explain_ngram(_planner("user-vllm-0.16")))
+    if name is not None:
+        return load_accept(name, "--ngram-accept")
+    return ngram_accept(explain_ngram(_planner("user-vllm-0.16")))
 
 
 def _method(name: str) -> Literal["eagle3", "ngram"]:

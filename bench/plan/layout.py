@@ -1,4 +1,4 @@
-"""TP=8 against TP=4 x PP=2 from the same terms. Nobody has published the second for this model: a projection only.
+"""TP=N against TP=N/2 x PP=2 from the same terms. Nobody has published the second for this model: a projection only.
 
 Halving the tensor-parallel ranks doubles the split weights that a GPU reads in its half of the layers, and a step
 passes both halves one after the other. Twice as many requests as one micro-batch keep both halves busy, so the step of
@@ -18,13 +18,13 @@ class LayoutCell:
     """Decode step times at one concurrency, context 0; ms."""
 
     concurrency: int
-    tp8_ms: float
-    tp4pp2_ms: float
+    tensor_ms: float
+    pipeline_ms: float
 
     @property
     def speedup(self) -> float:
-        """Of TP=4 x PP=2 over TP=8."""
-        return self.tp8_ms / self.tp4pp2_ms
+        """Of the pipeline of two halves over tensor parallelism alone."""
+        return self.tensor_ms / self.pipeline_ms
 
 
 def narrower(link: AllReduce, ranks: int, of: int) -> AllReduce:
@@ -39,10 +39,10 @@ def narrower(link: AllReduce, ranks: int, of: int) -> AllReduce:
 
 
 def compare_layouts(
-    curve: StepCurve, hardware: Hardware, ranks: int, concurrency: int, link4: AllReduce | None = None
+    curve: StepCurve, hardware: Hardware, ranks: int, concurrency: int, half: AllReduce | None = None
 ) -> LayoutCell:
-    """One cell. `link4`: the all-reduce over half the ranks, measured; None scales the known one as a ring."""
-    link = link4 or narrower(curve.link, ranks, ranks // 2)
+    """One cell. `half`: the all-reduce over half the ranks, measured; None scales the known one as a ring."""
+    link = half or narrower(curve.link, ranks, ranks // 2)
     micro = max(1.0, concurrency / 2)
     return LayoutCell(concurrency, curve.step_ms(concurrency, 0), _pipeline_ms(curve, hardware, ranks, micro, link))
 

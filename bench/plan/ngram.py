@@ -45,6 +45,13 @@ def explain_ngram(planner: Planner) -> NgramFinding:
     tokens = report.concurrency * (report.k + 1)
     ratio = planner.curve.step_ms(tokens, 0) / planner.curve.step_ms(report.concurrency, 0)
     least, most = (1 - report.slower_most) * ratio, (1 - report.slower_least) * ratio
+    if most < 1 or least > report.k + 1:
+        raise UserError(
+            f"calibration {planner.machine.name}: ngram: slower by {report.slower_least} to {report.slower_most} means "
+            f"{least:.2f} to {most:.2f} tokens a step, but {report.k} drafts give 1 to {report.k + 1}; correct ngram "
+            "or the points"
+        )
+    most = min(report.k + 1.0, most)
     spread = math.exp(Z90 * planner.error)
     # No step brings less than its bonus token, or more than all drafts.
     low, high = max(1.0, least / spread), min(report.k + 1.0, most * spread)

@@ -2,17 +2,13 @@
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from k25serve.bench.plan.architecture import Architecture
-from k25serve.bench.plan.data_files import choose, packaged
+from k25serve.bench.plan.data_files import Part, choose, packaged
 from k25serve.bench.trace.report import TraceReport
 
 
-class Hardware(BaseModel):
+class Hardware(Part):
     """Peak rates of one device."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     hbm_tb_s: float
     bf16_tflop_s: float

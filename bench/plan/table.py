@@ -105,13 +105,14 @@ def show_ngram(finding: NgramFinding, console: Console) -> None:
     )
 
 
-def show_layouts(cells: Sequence[LayoutCell], console: Console) -> None:
-    """TP=8 against TP=4 x PP=2."""
-    table = _table("C", "TP=8 ms", "TP=4 x PP=2 ms", "speed-up")
+def show_layouts(cells: Sequence[LayoutCell], ranks: int, console: Console) -> None:
+    """All ranks in one tensor-parallel group, against a pipeline of two groups of half as many."""
+    halves = f"TP={ranks // 2} x PP=2"
+    table = _table("C", f"TP={ranks} ms", f"{halves} ms", "speed-up")
     for cell in cells:
-        table.add_row(str(cell.concurrency), f"{cell.tp8_ms:.1f}", f"{cell.tp4pp2_ms:.1f}", f"{cell.speedup:.2f}")
+        table.add_row(str(cell.concurrency), f"{cell.tensor_ms:.1f}", f"{cell.pipeline_ms:.1f}", f"{cell.speedup:.2f}")
     console.print(table)
-    console.print("A projection: no measurement of TP=4 x PP=2 with this model is public.", markup=False)
+    console.print(f"A projection: no measurement of {halves} with this model is public.", markup=False)
 
 
 def show_roofline(

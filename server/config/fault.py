@@ -1,4 +1,4 @@
-"""What is wrong with a profile, in the words of its keys."""
+"""What is wrong with a profile, or another file of keys, in the words of its keys."""
 
 import difflib
 from typing import Any, get_args
@@ -9,13 +9,13 @@ from k25serve.server.config.profile import Profile
 from k25serve.server.config.shown import shown
 
 
-def first_fault(error: ValidationError) -> str:
-    """The first fault that pydantic found: the key, its value, what belongs there."""
+def first_fault(error: ValidationError, model: type[BaseModel] = Profile) -> str:
+    """The first fault that pydantic found in what should be a `model`: the key, its value, what belongs there."""
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     value = fault["input"]
     if fault["type"] == "extra_forbidden":
-        return f"unknown key {shown(where)}{_near_miss(fault['loc'])}; remove it"
+        return f"unknown key {shown(where)}{_near_miss(fault['loc'], model)}; remove it"
     if fault["type"] == "missing":
         return f"key {where!r} is missing; add it"
     if fault["type"] == "json_invalid":
@@ -26,7 +26,9 @@ def first_fault(error: ValidationError) -> str:
         return f"{where} = {shown(value)}: must be a mapping of keys"
     message = fault["msg"].removeprefix("Value error, ")
     told = f" = {shown(value)}" if not isinstance(value, dict) else ""
-    return f"{where or 'profile'}{told}: {message[:1].lower()}{message[1:]}{_quoting(fault['type'], value)}"
+    return (
+        f"{where or model.__name__.lower()}{told}: {message[:1].lower()}{message[1:]}{_quoting(fault['type'], value)}"
+    )
 
 
 def _quoting(kind: str, value: Any) -> str:
@@ -37,8 +39,8 @@ def _quoting(kind: str, value: Any) -> str:
     return "; quote it" if isinstance(value, (int, float)) else ""
 
 
-def _near_miss(location: tuple[int | str, ...]) -> str:
-    model: type[BaseModel] | None = Profile
+def _near_miss(location: tuple[int | str, ...], outer: type[BaseModel]) -> str:
+    model: type[BaseModel] | None = outer
     for part in location[:-1]:
         if isinstance(part, int):
             continue

@@ -27,7 +27,7 @@ def read_yaml(what: str, path: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"{what}: cannot be read ({error.strerror}); give a readable YAML file") from None
     if len(raw) > FILE_BYTES_AT_MOST:
-        raise ConfigError(f"{what}: larger than {FILE_BYTES_AT_MOST >> 20} MiB; a profile is a short YAML file")
+        raise ConfigError(f"{what}: larger than {FILE_BYTES_AT_MOST >> 20} MiB; a short YAML file belongs there")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ def parse_yaml(what: str, text: str) -> Any:
     except yaml.YAMLError as error:
         raise ConfigError(f"{what}: not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise ConfigError(f"{what}: nested too deeply; a profile has sections of keys, nothing deeper") from None
+        raise ConfigError(f"{what}: nested too deeply; write sections of keys, nothing deeper") from None
 
 
 class _Loader(yaml.SafeLoader):

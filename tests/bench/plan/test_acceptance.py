@@ -44,8 +44,22 @@ def test_own_traffic_from_a_file(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("magic", "--accept magic: none of golden"),
-        ("0.5,0.6,1.2", "each draft token adds between 0 and 1"),
+        ("0.9,1.2", r"position 2 is '1\.2': must be a share between 0 and 1"),
+        ("-0.1,0.2", r"position 1 is '-0\.1'"),
+        ("0.5..,0.3", r"position 1 is '0\.5\.\.'"),
+        ("0.5,", "position 2 is ''"),
+        ("nan,0.3", "position 1 is 'nan'"),
+        ("0.3,0.5", r"position 2 is 0\.5, above 0\.3 before it"),
+        (",".join(["0.1"] * 65), "65 positions; at most 64"),
+        ("0.5..", r"--accept 0\.5\.\.: none of golden"),
         ("4.5@3", r"accept length 4\.5 with 3 draft tokens"),
+        ("0.5@3", r"accept length 0\.5 with 3 draft tokens"),
+        ("2.9@99999999999", "1 to 64 draft tokens, like 2.9@3"),
+        ("2.9@0", "1 to 64 draft tokens"),
+        ("2.9@-3", "1 to 64 draft tokens"),
+        ("nan@3", "1 to 64 draft tokens"),
+        ("inf@3", "1 to 64 draft tokens"),
+        ("registry:nobody/nothing", "registry:nobody/nothing: .*not in the registry"),
     ],
 )
 def test_what_is_no_curve_is_refused(name: str, message: str) -> None:
@@ -53,12 +67,51 @@ def test_what_is_no_curve_is_refused(name: str, message: str) -> None:
         load_accept(name)
 
 
-@pytest.mark.parametrize("content", ["accept_length: many", "[1, 2]", "{", "accept_length: [1.9, 1.5]"])
-def test_what_is_no_file_of_one_is_refused(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("accept_length: many", "accept_length = 'many'"),
+        ("[1, 2]", "holds no mapping"),
+        ("{", "not valid YAML: line 1"),
+        ("accept_length: [1\n  x: {", "not valid YAML: line 2"),
+        ("accept_length: [1.9, 1.5]", "each draft token adds between 0 and 1"),
+        ("accept_length: [1.2, 1.9]", r"draft token 2 adds 0\.700, the one before it 0\.200"),
+        ("accept_length: []", r"accept_length = \[\]"),
+        ("accept_length: [.nan]", "no finite number"),
+        ("accept_length: [.inf]", "no finite number"),
+        ("accept_length: [true]", r"accept_length\.0 = True"),
+        ("accept_length: '123'", "accept_length = '123'"),
+        ("accept_length: [1.5]\nerror: -3", "error = -3"),
+        ("accept_length: [1.5]\nerror: .nan", "no finite number"),
+        ("accept_length: [1.5]\nerrors: 0.1", r"unknown key 'errors' \(did you mean 'error'\?\)"),
+        ("error: 0.1", "'accept_length' is missing"),
+    ],
+)
+def test_what_is_no_file_of_one_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(content)
-    with pytest.raises(UserError, match=r"accept"):
+    with pytest.raises(UserError, match=message) as caught:
+        load_accept(str(path), "--ngram-accept")
+    assert str(caught.value).startswith(f"--ngram-accept {path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["{", '{"accept_length": [NaN]}', '{"accept_length": [1.5], "error": Infinity}'])
+def test_what_is_no_json_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"bad\.json: not JSON: line 1"):
         load_accept(str(path))
+
+
+def test_small_numbers_as_json_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"accept_length": [1.5], "error": 5e-05}')
+    assert load_accept(str(path)).error == 5e-05
+
+
+def test_one_share_is_a_drafter_of_one_token() -> None:
+    assert load_accept("0.8").lengths == (1.8,)
 
 
 @settings(deadline=None)

@@ -1,9 +1,11 @@
 """`bench plan` as a user calls it."""
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from k25serve.bench import provenance
@@ -99,6 +101,68 @@ def test_own_machine_from_a_file(tmp_path: Path) -> None:
         load_calibration("nowhere")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points.0.tok_s": float("nan")}, "'.nan' is no finite number"),
+        ({"points.0.tok_s": float("inf")}, "'.inf' is no finite number"),
+        ({"points.0.tok_s": -1}, r"points\.0\.tok_s = -1"),
+        ({"points.0.tok_s": "fast"}, r"points\.0\.tok_s = 'fast'"),
+        ({"points.0.concurrency": 10**9}, r"points\.0\.concurrency = 1000000000"),
+        ({"points.0.concurrency": 10**30}, "too large a number"),
+        ({"points.0.concurrency": 2}, r"concurrency 2, context 0, k 0 is there twice"),
+        ({"points.1": None}, r"points\.1"),
+        ({"points": []}, r"points: needs at least one"),
+        ({"all_reduce.alpha_us": float("nan")}, "'.nan' is no finite number"),
+        ({"all_reduce.alfa_us": 1.0}, r"unknown key 'all_reduce\.alfa_us' \(did you mean 'alpha_us'\?\)"),
+        ({"ranks": 0}, r"ranks = 0"),
+        ({"model": "gpt"}, r"model gpt: none of kimi-k2\.5"),
+        ({"reference": "nowhere"}, r"reference nowhere: none of"),
+        ({"reference": "user-vllm-0.16"}, r"reference = 'user-vllm-0.16': leans on a reference itself"),
+        ({"ngram": {"k": 5, "slower_least": float("nan"), "slower_most": 0.5}}, "no finite number"),
+        ({"ngram": {"k": 5, "slower_least": 0.5, "slower_most": 0.1}}, "swap them"),
+        ({"ngram": {"k": 10**9, "slower_least": 0.1, "slower_most": 0.5}}, r"ngram\.k"),
+        ({"profile.step_ms": 0}, r"profile"),
+    ],
+    ids=str,
+)
+def test_a_fault_in_a_calibration_names_file_key_and_value(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    content = load_calibration("rtx6kpro-k26-v4").model_dump(mode="json")
+    for key, value in change.items():
+        *parents, leaf = [int(part) if part.isdigit() else part for part in key.split(".")]
+        where: Any = content
+        for parent in parents:
+            where[parent] = where[parent] or {}
+            where = where[parent]
+        where[leaf] = value
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(UserError, match=message) as caught:
+        load_calibration(str(path))
+    assert str(caught.value).startswith(f"--calibration {path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_calibration_that_leans_on_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    content = load_calibration("rtx6kpro-k26-v4").model_dump(mode="json") | {"reference": str(path)}
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(UserError, match="leans on a reference itself"):
+        load_calibration(str(path))
+
+
+def test_an_ngram_result_that_no_drafts_explain_is_refused(tmp_path: Path) -> None:
+    ngram = {"k": 1, "slower_least": 0.9, "slower_most": 0.95}
+    content = load_calibration("user-vllm-0.16").model_dump(mode="json") | {"ngram": ngram}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    ran = CliRunner().invoke(app, ["plan", "ngram", "-m", str(path)])
+    assert isinstance(ran.exception, UserError)
+    assert "ngram: slower by 0.9 to 0.95 means" in str(ran.exception)
+
+
 def comm_result(folder: Path, *, passed: bool = True) -> Path:
     fit = {
         "operation": "all_reduce",
@@ -148,8 +212,16 @@ def test_links_that_are_none_are_refused(tmp_path: Path) -> None:
     other = provenance.write(provenance.Recorder("trace").finish({"x": 1}), tmp_path)
     with pytest.raises(UserError, match="not a result file of `bench comm`"):
         load_link(str(other))
-    with pytest.raises(UserError, match="neither ALPHA,BETA"):
-        load_link("fast")
+    for name in ("fast", "1,2,3", "1,x", "5"):
+        with pytest.raises(UserError, match="neither ALPHA,BETA"):
+            load_link(name)
+    for name in ("nan,1", "1e400,1", "-1,1", "1e12,1"):
+        with pytest.raises(UserError, match=rf"--half-all-reduce {name}: alpha_us = "):
+            load_link(name, "--half-all-reduce")
+
+
+def test_layout_takes_half_the_ranks_links() -> None:
+    assert run("layout", "-c", "1", "--half-all-reduce", "1,0.01") != run("layout", "-c", "1")
 
 
 @pytest.mark.parametrize(
@@ -158,12 +230,51 @@ def test_links_that_are_none_are_refused(tmp_path: Path) -> None:
         (["explain", "--method", "magic"], "--method magic: eagle3 or ngram"),
         (["--verify-rows", "none"], "--verify-rows none: tokens or requests"),
         (["roofline", "--hardware", "abacus"], "--hardware abacus: none of"),
+        (["--ngram-accept", "9@3"], "--ngram-accept 9@3: accept length 9.0"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: list[str], message: str) -> None:
     ran = CliRunner().invoke(app, ["plan", *arguments])
     assert isinstance(ran.exception, UserError)
     assert message in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-c", "99999999999999999999"],
+        ["-k", "65"],
+        ["--ngram-k", "65"],
+        ["--context", "99999999999999999999"],
+        ["explain", "-c", "99999999999999999999"],
+        ["explain", "-k", "65"],
+        ["roofline", "--ranks", "99999999"],
+        ["validate", "--bar", "nan"],
+        ["validate", "--bar", "inf"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_out_of_range_are_refused(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, ["plan", *arguments]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "--results", "/dev/null"],
+        ["validate", "--results", "/dev/null/deeper"],
+        ["adaptive", "/dev/null/x.json"],
+        ["adaptive", "/"],
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_cannot_be_written_ends_it_before_the_work(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "_planner", lambda *_: pytest.fail("the work began"))
+    ran = CliRunner().invoke(app, ["plan", *arguments])
+    assert isinstance(ran.exception, UserError), ran.exception
+    assert "cannot be written" in str(ran.exception)
 
 
 def test_nothing_heavy_is_imported_for_help() -> None:

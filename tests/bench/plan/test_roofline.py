@@ -87,13 +87,42 @@ def test_model_from_its_own_config(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only that form is known"):
         load_architecture(str(path))
     path.write_bytes(orjson.dumps({"hidden_size": 8}))
-    with pytest.raises(UserError, match="wrong or missing: num_hidden_layers"):
+    with pytest.raises(UserError, match="'num_hidden_layers' is missing"):
         load_architecture(str(path))
     path.write_text("{")
-    with pytest.raises(UserError, match=r"not a config\.json"):
+    with pytest.raises(UserError, match=r"not JSON: line 1"):
         load_architecture(str(path))
     with pytest.raises(UserError, match=r"--model gpt: none of kimi-k2\.5"):
         load_architecture("gpt")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": 0}, "hidden_size = 0"),
+        ({"hidden_size": "wide"}, "hidden_size = 'wide'"),
+        ({"num_experts_per_tok": 1000}, "num_experts_per_tok 1000 is above n_routed_experts"),
+        ({"first_k_dense_replace": 62}, "first_k_dense_replace 62 is above num_hidden_layers"),
+        ({"text_config": 5}, "text_config holds no mapping"),
+        ({"quantization_config": 5}, "only that form is known"),
+        (
+            {"quantization_config": {"config_groups": {"a": {"weights": {"num_bits": 4, "group_size": 0}}}}},
+            "only that form is known",
+        ),
+        (
+            {"quantization_config": {"config_groups": {"a": {"weights": {"num_bits": -40, "group_size": 32}}}}},
+            "expert_bits = -39.5",
+        ),
+    ],
+    ids=str,
+)
+def test_a_fault_in_a_config_names_file_key_and_value(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    path = tmp_path / "config.json"
+    keys = K25.model_dump(exclude={"expert_bits", "dense_bits", "kv_bits"})
+    path.write_bytes(orjson.dumps({**keys, **change}))
+    with pytest.raises(UserError, match=message) as caught:
+        load_architecture(str(path))
+    assert str(caught.value).startswith(f"--model {path}: ")
 
 
 def test_a_ring_over_half_the_ranks() -> None:
@@ -107,7 +136,7 @@ def test_layouts_trade_weights_for_links() -> None:
     slow = AllReduce(alpha_us=500.0, beta_us_per_kib=0.0, source="x")
     free = AllReduce(alpha_us=0.0, beta_us_per_kib=0.0, source="x")
     normal = compare_layouts(planner.curve, PRO6000, 8, 1)
-    assert normal.tp8_ms == pytest.approx(planner.curve.step_ms(1, 0))
+    assert normal.tensor_ms == pytest.approx(planner.curve.step_ms(1, 0))
     # With links that cost nothing over four ranks, one stream still reads twice the split weights.
     assert compare_layouts(planner.curve, PRO6000, 8, 1, free).speedup > normal.speedup
     assert compare_layouts(planner.curve, PRO6000, 8, 1, slow).speedup < 0.3
