@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import traceback
 
 from k25serve.patches.reports import Reports
 
@@ -11,12 +12,14 @@ class PatchFault(SystemExit):
     """Ends the process with a line on stderr. No Exception, so SGLang's `except Exception` lets it pass."""
 
 
-def stop(line: str) -> PatchFault:
-    """Record the line for the launcher; the exception to raise.
+def stop(line: str, error: Exception | None = None) -> PatchFault:
+    """Record the line for the launcher, print the traceback of `error`; the exception to raise.
 
     In a thread beside the main one it ends the process here: Python drops a thread's SystemExit without a word.
     """
     text = f"k25serve: error: {line}"
+    if error is not None:
+        traceback.print_exception(error)
     reports = Reports.from_environment()
     if reports is not None:
         reports.write_fault(text)

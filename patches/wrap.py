@@ -4,7 +4,8 @@ import functools
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -64,7 +65,15 @@ def locate(target: str) -> tuple[Any, str, Any]:
 
 
 def _wrapper(row: Row, hook: Hook, method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """An exception of SGLang's own passes; one of the hook stops the process with the row's name."""
+    """What SGLang calls: of the kind that `original` is (function, coroutine function, async generator function).
+
+    An exception of SGLang's own passes; one of the hook stops the process with the row's name.
+    """
+    if inspect.isasyncgenfunction(original) or inspect.iscoroutinefunction(original):
+        if hook.kind != "around":
+            raise TypeError(f"{hook.target} is asynchronous: only `around` fits, not `{hook.kind}`")
+        make = _stream if inspect.isasyncgenfunction(original) else _coroutine
+        return functools.wraps(original)(make(row, hook, method, original))
 
     def sglang(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -90,9 +99,55 @@ def _wrapper(row: Row, hook: Hook, method: Callable[..., Any], original: Callabl
         except Exception as error:
             if getattr(error, _FROM_SGLANG, False):
                 raise
-            raise fault.stop(f"patch {row.name}: its hook on {hook.target} failed: {fault.of(error)}") from error
+            raise _fault(row, hook, error) from error
 
     return wrapper
+
+
+def _coroutine(row: Row, hook: Hook, method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    async def sglang(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await original(*args, **kwargs)
+        except Exception as error:
+            setattr(error, _FROM_SGLANG, True)
+            raise
+
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await method(sglang, *args, **kwargs)
+        except Exception as error:
+            if getattr(error, _FROM_SGLANG, False):
+                raise
+            raise _fault(row, hook, error) from error
+
+    return wrapper
+
+
+def _stream(row: Row, hook: Hook, method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    async def sglang(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        try:
+            async with aclosing(original(*args, **kwargs)) as items:
+                async for item in items:
+                    yield item
+        except Exception as error:
+            setattr(error, _FROM_SGLANG, True)
+            raise
+
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        try:
+            async with aclosing(method(sglang, *args, **kwargs)) as items:
+                async for item in items:
+                    yield item
+        except Exception as error:
+            if getattr(error, _FROM_SGLANG, False):
+                raise
+            raise _fault(row, hook, error) from error
+
+    return wrapper
+
+
+def _fault(row: Row, hook: Hook, error: Exception) -> fault.PatchFault:
+    return fault.stop(f"patch {row.name}: its hook on {hook.target} failed: {fault.of(error)}", error)
 
 
 def _replace_imported(original: Callable[..., Any], wrapper: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from k25serve.bench.cli import app as bench_app
 from k25serve.drafters.cli import app as drafter_app
 from k25serve.drafters.gate.host import Host
+from k25serve.patches.commands import app as patches_app
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.host import boot_engine, start_record
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(drafter_app, name="drafter")
 app.add_typer(bench_app, name="bench")
+app.add_typer(patches_app, name="patches")
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[

@@ -1,4 +1,4 @@
-"""Command line: `python -P -m k25serve.patches.compile --arch sm_120`. Exit status 1 where the gate fails."""
+"""Command line of `k25serve patches compile`; also `python -P -m k25serve.patches.compile`. Exit status 1: it fails."""
 
 import argparse
 import sys
@@ -17,7 +17,10 @@ from k25serve.patches.kernels.mla_verify.tiles import SHARED_LIMIT
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, compile, report."""
-    parser = argparse.ArgumentParser(prog="python -P -m k25serve.patches.compile", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="k25serve patches compile",
+        description="Compile every kernel variant for a GPU that need not be there; fail over its limits.",
+    )
     parser.add_argument("--arch", choices=sorted(SHARED_LIMIT), required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there too")
     parser.add_argument("--ours-only", action="store_true", help="leave SGLang's kernels out; needs no torch")

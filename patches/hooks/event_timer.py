@@ -2,12 +2,20 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    import torch
 
-Pair = tuple["torch.cuda.Event", "torch.cuda.Event"]
+class Event(Protocol):
+    """What is used of torch.cuda.Event."""
+
+    def record(self) -> None: ...
+
+    def query(self) -> bool: ...
+
+    def elapsed_time(self, end_event: Any) -> float: ...
+
+
+Pair = tuple[Event, Event]
 
 
 class EventTimer:
@@ -16,7 +24,7 @@ class EventTimer:
     `add(seconds, mode)` gets each stretch, in order. Events are used again, so a long run makes a few dozen in all.
     """
 
-    def __init__(self, add: Callable[[float, str], None], make_event: Callable[[], Any] | None = None) -> None:
+    def __init__(self, add: Callable[[float, str], None], make_event: Callable[[], Event] | None = None) -> None:
         self._add = add
         self._make_event = make_event or _timing_event
         self._free: list[Pair] = []
@@ -42,7 +50,8 @@ class EventTimer:
             self._free.append(pair)
 
 
-def _timing_event() -> "torch.cuda.Event":
+def _timing_event() -> Event:
     import torch
 
-    return torch.cuda.Event(enable_timing=True)
+    event: Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    return event

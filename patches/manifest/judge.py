@@ -1,5 +1,6 @@
 """Does a row fit an SGLang? Read off the source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from k25serve.patches.manifest.row import Row, Source
@@ -20,35 +21,39 @@ class Misfit:
 
 
 def misfits(row: Row, tree: Tree) -> list[Misfit]:
-    """Everything of `row` that the tree's SGLang lacks or has changed; empty where the row fits."""
+    """Everything of `row` that the tree's SGLang lacks or has changed; empty where the row fits.
+
+    A version that the row does not know is compared with the last one that it does, to show what an upgrade takes.
+    """
     version = tree.version
-    sources = row.sources_in(version)
-    if not row.hooks_in(version):
-        known = " and ".join(row.versions)
-        return [Misfit(row, version, f"written for SGLang {known}, found {version}", way_out(row))]
-    found = ((source, fingerprint_in(tree, source.target)) for source in sources)
-    return [
-        Misfit(row, version, _difference(row, source, version, seen), way_out(row))
-        for source, seen in found
-        if seen != source.fingerprints[version]
-    ]
+    like = version if row.hooks_in(version) else row.versions[-1]
+    found = []
+    if like != version:
+        found.append(f"written for SGLang {' and '.join(row.versions)}, found {version}")
+    for source in row.sources_in(like):
+        seen = fingerprint_in(tree, source.target)
+        if seen != source.fingerprints[like]:
+            found.append(_difference(source, like, version, seen))
+    return [Misfit(row, version, what, way_out(row)) for what in found]
 
 
-def _difference(row: Row, source: Source, version: str, seen: str | None) -> str:
+def is_left_out(row: Row, rows: Sequence[Row], version: str) -> bool:
+    """Whether a launch under `version` goes without the row: other rows know that version, this one is not for it."""
+    return version not in row.versions and any(version in other.versions for other in rows if other.required)
+
+
+def _difference(source: Source, like: str, version: str, seen: str | None) -> str:
     if seen is None:
         return f"{source.target} is not in SGLang {version}"
-    expected = source.fingerprints[version]
-    others = [known for known, value in source.fingerprints.items() if value == seen]
-    like = f", which is that of {others[0]}" if others else ""
-    return (
-        f"{source.target} of SGLang {version} has fingerprint {seen}{like}, expected {expected}: "
-        "the source is not the release's"
-    )
+    expected = source.fingerprints[like]
+    same_as = [known for known, value in source.fingerprints.items() if value == seen]
+    hint = f", which is {same_as[0]}'s" if same_as else ""
+    return f"{source.target} has fingerprint {seen} in SGLang {version}{hint}, expected {expected} as in {like}"
 
 
 def way_out(row: Row) -> str:
     """What a user can do about a row that does not fit."""
-    install = f"install sglang=={row.versions[-1]} unmodified"
+    install = f"install sglang=={row.versions[-1]} as published"
     if row.required:
         return install
     return f"{install}, or start without it: --set patches.{row.name}=false"

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from k25serve.patches.manifest import ROWS
+from k25serve.patches.manifest.switches import choose
 from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import SUPPORTED_SGLANG
 from k25serve.server.gateway.arms.settings import ArmOptions
@@ -180,7 +182,10 @@ class Gate(Section):
 
 
 class Profile(Section):
-    """A named deployment: target, engine, speculation, gate and gateway."""
+    """A named deployment: target, engine, speculation, gate and gateway.
+
+    `patches`: changes to SGLang that are not as `k25serve patches list` has them: off, on, or on with these options.
+    """
 
     name: str
     target: Text
@@ -190,6 +195,7 @@ class Profile(Section):
     speculation: Speculation = Speculation()
     gate: Gate = Gate()
     gateway: Gateway = Gateway()
+    patches: dict[str, bool | dict[str, bool | int | float | str]] = {}
 
     @field_validator("name")
     @classmethod
@@ -205,6 +211,11 @@ class Profile(Section):
                 f"gate.entry {shown(self.gate.entry)} has no effect with algorithm {self.speculation.algorithm}; "
                 "remove it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _patches_apply(self) -> Self:
+        choose(ROWS, self.patches, self.engine.version, self.engine.device)
         return self
 
     @model_validator(mode="after")

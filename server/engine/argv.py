@@ -1,10 +1,12 @@
 """Profile -> SGLang's argv and environment. Nothing is hidden: `--dry-run` prints both."""
 
+import json
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from k25serve.patches.manifest.switches import SWITCHES_ENV
 from k25serve.server.config import Engine, Profile, Speculation
 from k25serve.server.errors import ConfigError
 
@@ -27,6 +29,8 @@ def engine_env(profile: Profile, environ: Mapping[str, str] = os.environ) -> dic
     PATH gains the interpreter's folder where it lacks it: SGLang compiles kernels with the `ninja` installed there.
     """
     added = DIE_AT_ONCE | profile.engine.env
+    if profile.patches or SWITCHES_ENV in environ:
+        added[SWITCHES_ENV] = json.dumps(profile.patches)
     folder, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
     if folder not in path.split(os.pathsep):
         added.setdefault("PATH", f"{folder}{os.pathsep}{path}")
