@@ -1,5 +1,6 @@
 """Stages `speed` and `trace`: each arm's engine is started once for both."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,15 +12,23 @@ from k25serve.bench.trace.analyse import analyse
 from k25serve.bench.trace.errors import TraceError
 
 TRIMMED_SECONDS = 0.02
+ARM_S = 120.0  # what an arm takes, its start included, with compiled kernels at hand
 
 
-def run_arms(how: Start, ranks: int, arms: Sequence[str], stages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Data by stage. An arm that fails is told under `failed` and the next one runs."""
+def run_arms(
+    how: Start, ranks: int, arms: Sequence[str], stages: Sequence[str], seconds: float
+) -> dict[str, dict[str, Any]]:
+    """Data by stage. An arm that fails, or has less than ARM_S left of `seconds`, is told under `failed`."""
+    ends = time.monotonic() + seconds
     bench = prepare(how, ranks)
     data: dict[str, dict[str, Any]] = {
         stage: {"arms": {}, "ready_s": {}, "patches": {}, "failed": []} for stage in stages
     }
     for arm in arms:
+        if (left := ends - time.monotonic()) < ARM_S:
+            for stage in stages:
+                data[stage]["failed"].append(f"{arm}: not started with {left:.0f} s left; name it in --arms")
+            continue
         try:
             with started(bench, arm) as engine:
                 for stage in stages:

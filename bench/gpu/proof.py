@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stages.append((("parity",), lambda: {"parity": parity.run(how, options.profile)}))
     on_arms = tuple(stage for stage in ("speed", "trace") if stage in options.stage)
     if on_arms:
-        stages.append((on_arms, lambda: run_arms(how, options.tp, options.arms.split(","), on_arms)))
+        stages.append((on_arms, lambda: run_arms(how, options.tp, options.arms.split(","), on_arms, options.seconds)))
     return max([_recorded(names, run, options) for names, run in stages], default=0)
 
 
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine-args", default="", metavar="TEXT", help="SGLang arguments for every engine")
     parser.add_argument("--tp", type=int, default=1, choices=(1, 2, 4, 8), help="GPUs; the model grows with them")
     parser.add_argument("--arms", default=",".join(ARMS[:4]), metavar="LIST", help=f"of {', '.join(ARMS)}")
+    parser.add_argument("--seconds", type=float, default=540, help="no arm is started that would end later; 540")
     parser.add_argument("--finish", type=Path, nargs="+", metavar="FILE", help="raw results of another machine")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), metavar="DIR", help="bench/results")
     parser.add_argument("--notes", default="", metavar="TEXT", help="goes into the result files")
