@@ -1,0 +1,1 @@
+"""Dashboards made by code, as JSON beside it, and the files that put them into a Grafana."""

@@ -1,0 +1,1 @@
+"""What Prometheus is told: whom to scrape, one name for both engines, when to alert."""
