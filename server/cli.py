@@ -1,6 +1,8 @@
 """The one console script, `k25serve`: argv -> profile -> call. Heavy imports wait inside the commands."""
 
 import asyncio
+import contextlib
+import errno
 import shlex
 import sys
 from collections.abc import Coroutine
@@ -9,14 +11,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from typer.exceptions import TyperException
 
 from k25serve.bench.cli import app as bench_app
+from k25serve.deploy.commands import app as deploy_app
 from k25serve.drafters.cli import app as drafter_app
 from k25serve.drafters.gate.host import Host
 from k25serve.patches.commands import app as patches_app
+from k25serve.server import usage
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.host import boot_engine, start_record
+from k25serve.server.notify import status
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +34,7 @@ app = typer.Typer(
 app.add_typer(drafter_app, name="drafter")
 app.add_typer(bench_app, name="bench")
 app.add_typer(patches_app, name="patches")
+app.add_typer(deploy_app, name="deploy")
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[
@@ -154,16 +161,24 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 def main() -> None:
     """Entry point. A mistake that the user can mend is one line on stderr, never a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        if line := usage.told(error):
+            _end(line, error.exit_code)
+        sys.exit(error.exit_code)
     except UserError as error:
         _end(str(error), error.exit_code)
     except OSError as error:
         # Reading and writing what the user named; a file of our own that cannot be opened is told the same way.
-        if error.filename is None:
+        if error.filename is None and error.errno != errno.ENOSPC:
             raise
-        _end(f"{error.filename}: {error.strerror}; correct the path or its rights", UserError.exit_code)
+        what = f"{error.filename}: " if error.filename is not None else ""
+        _end(f"{what}{error.strerror}; correct the path, its rights or the disk's space", UserError.exit_code)
+    sys.exit(code)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
+    with contextlib.suppress(ConfigError):  # the message may be that there is nobody to tell
+        status(message)
     console.print(f"k25serve: error: {message}", markup=False, highlight=False, emoji=False, style="red")
     sys.exit(exit_code)

@@ -27,6 +27,7 @@ from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.run import serve as run_gateway
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.workers.supervise import run_workers
+from k25serve.server.notify import notify
 from k25serve.server.signals import on_stop
 
 # How the gateway is run, not what it does.
@@ -48,6 +49,7 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
         if gate.holds_readiness:
             await gate.run()
         readiness.set_ready()
+        notify("READY=1", f"STATUS=serving on {gateway_url(profile)}")
         console.print(f"gateway: {gateway_url(profile)}/v1  metrics: {gateway_url(profile)}/metrics", highlight=False)
         if not gate.holds_readiness:
             await gate.run()
@@ -73,8 +75,12 @@ async def serve_engine(profile: Profile, console: Console) -> None:
 
     async def follow(engine: EngineProcess) -> bool:
         await announce_ready(engine, profile, console)
+        if gate.holds_readiness:
+            await gate.run()
+        notify("READY=1", f"STATUS=serving on {engine_url(profile)}")
         console.print(f"engine: {engine_url(profile)}/v1", highlight=False)
-        await gate.run()
+        if not gate.holds_readiness:
+            await gate.run()
         return True
 
     async with running_engine(profile, console) as engine:
@@ -88,7 +94,11 @@ async def serve_gateway(profile: Profile, console: Console) -> None:
         f"gateway: {gateway_url(profile)}/v1 before {engine_url(profile)}  metrics: {gateway_url(profile)}/metrics",
         highlight=False,
     )
-    async with _gateway(profile, settings, None, CollectorRegistry()) as gateway:
+
+    def listening(_port: int) -> None:
+        notify("READY=1", f"STATUS=listening on {gateway_url(profile)}")
+
+    async with _gateway(profile, settings, None, CollectorRegistry(), listening) as gateway:
         await _until_stopped(_true(), gateway)
 
 
@@ -134,12 +144,16 @@ def checked_settings(profile: Profile, *, own_engine: bool) -> GatewaySettings:
 
 @contextlib.asynccontextmanager
 async def _gateway(
-    profile: Profile, settings: GatewaySettings, readiness: Readiness | None, registry: CollectorRegistry
+    profile: Profile,
+    settings: GatewaySettings,
+    readiness: Readiness | None,
+    registry: CollectorRegistry,
+    listening: Callable[[int], None] | None = None,
 ) -> AsyncIterator["asyncio.Task[None]"]:
     gateway = profile.gateway
     if settings.workers > 1:
         running = run_workers(
-            settings, gateway.host, gateway.port, drain_s=gateway.drain_s, notice_s=gateway.drain_notice_s
+            settings, gateway.host, gateway.port, listening, drain_s=gateway.drain_s, notice_s=gateway.drain_notice_s
         )
     else:
         drain = Drain()
@@ -147,6 +161,7 @@ async def _gateway(
             create_app(settings, readiness, registry=registry, drain=drain),
             gateway.host,
             gateway.port,
+            listening,
             drain=drain,
             drain_s=gateway.drain_s,
             notice_s=gateway.drain_notice_s,
@@ -183,6 +198,7 @@ async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[
         for task in (first, *others):
             task.cancel()
         await asyncio.gather(first, *others, return_exceptions=True)
+        notify("STOPPING=1")
 
 
 async def _raise_when_ended(engine: EngineProcess) -> None:

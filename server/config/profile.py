@@ -46,7 +46,10 @@ class Section(BaseModel):
 
 
 class Engine(Section):
-    """How SGLang runs. Its HTTP server binds to loopback, always."""
+    """How SGLang runs. Its HTTP server binds to loopback, always.
+
+    `release_timeout_s`: how long a start waits for GPU memory and ports that an engine before it still holds.
+    """
 
     version: str = SUPPORTED_SGLANG[0]
     device: Literal["cuda", "cpu"]
@@ -65,6 +68,7 @@ class Engine(Section):
     random_seed: int | None = None
     ready_timeout_s: Seconds
     stop_timeout_s: Seconds = 30
+    release_timeout_s: Seconds = 60
     env: dict[str, Argument] = {}
     extra_args: tuple[Argument, ...] = ()
 

@@ -64,7 +64,7 @@ def run(lifeline: int, stop_seconds: float, command: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
 
-    # If this process itself is killed, the kernel kills the engine's main process, and SGLang's die with theirs.
+    # If this process itself is killed, the kernel kills the engine's main process; the launcher kills the others.
     child = subprocess.Popen(command, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     while child.poll() is None:
         ready, _, _ = select.select([lifeline, wake_read], [], [])
@@ -73,7 +73,9 @@ def run(lifeline: int, stop_seconds: float, command: list[str]) -> int:
         if any(number != signal.SIGCHLD for number in os.read(wake_read, 64)):
             break
     _end(child, stop_seconds, wake_read)
-    code = child.returncode
+    code = child.poll()
+    if code is None:
+        code = -signal.SIGKILL
     return 128 - code if code < 0 else code
 
 
@@ -89,6 +91,9 @@ def _end(child: subprocess.Popen[bytes], stop_seconds: float, wake_read: int) ->
     while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         send(left, signal.SIGKILL)
         time.sleep(POLL_S)
+    if left:
+        print(f"guardian: still there {KILL_S:g} s after SIGKILL: pids {left}", file=sys.stderr, flush=True)
+        return  # waiting on would hang as they do
     child.wait()
     _reap_adopted()
 

@@ -15,6 +15,7 @@ from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import CPU_SGLANG, SUPPORTED_SGLANG
 from k25serve.server.engine.free_memory import available_ram
 from k25serve.server.engine.free_memory import free_gpu_bytes as free_gpu_bytes  # for demo.py too
+from k25serve.server.engine.holders import command_of, listener
 from k25serve.server.errors import PreflightError
 
 GIB = 2**30
@@ -28,15 +29,13 @@ INDEX = "model.safetensors.index.json"
 
 
 def preflight(profile: Profile) -> None:
-    """Run every check. Raises PreflightError at the first that fails."""
-    check_port("engine.port", "127.0.0.1", profile.engine.port)
+    """Run every check but that of ports and memory: see `release`. Raises PreflightError at the first that fails."""
     check_sglang(profile)
     check_model("target", profile.target)
     check_tokenizer("target", profile.target)
     if profile.speculation.drafter is not None:
         check_model("speculation.drafter", profile.speculation.drafter)
     check_compiler(profile)
-    check_memory(profile)
 
 
 def check_port(field: str, host: str, port: int) -> None:
@@ -49,6 +48,8 @@ def check_port(field: str, host: str, port: int) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno == errno.EADDRINUSE:
+            holder = listener(port)
+            reason += "" if holder is None else f" by pid {holder}, {command_of(holder)}"
             remedy = f"stop what listens there or pass --set {field}=PORT"
         elif error.errno == errno.EACCES and port < PRIVILEGED_BELOW:
             remedy = f"ports below {PRIVILEGED_BELOW} are privileged: pass --set {field}=PORT with a larger one"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from k25serve.server.config.shown import one_line
+from k25serve.server.engine.leftovers import reap
 from k25serve.server.errors import PreflightError
 
 DISK_FULL_BYTES = 2**20
@@ -25,9 +28,12 @@ class EngineProcess:
         self.log = log
 
     @classmethod
-    async def start(cls, command: Sequence[str], env: Mapping[str, str], log: Path, stop_seconds: float) -> Self:
+    async def start(
+        cls, command: Sequence[str], env: Mapping[str, str], log: Path, stop_seconds: float, kept: Sequence[int] = ()
+    ) -> Self:
         """Start `command` with `env` added to the environment, its output in `log`, an existing folder's new file.
 
+        kept: descriptors that the guardian, not the engine, holds until its end: the lock of the engine's port.
         Raises PreflightError where this process may not: too few file descriptors or processes are allowed, say.
         """
         try:
@@ -43,7 +49,7 @@ class EngineProcess:
                     stdout=output,
                     stderr=asyncio.subprocess.STDOUT,
                     env={**os.environ, **env},
-                    pass_fds=(read_end,),
+                    pass_fds=(read_end, *kept),
                     start_new_session=True,  # a terminal's Ctrl-C reaches the launcher only, which then stops in order
                 )
         except OSError as error:
@@ -82,6 +88,8 @@ class EngineProcess:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+        # A guardian that was itself killed could not: then the kernel ended the engine's main process, no other one.
+        await asyncio.to_thread(reap, [self.log])
         return code
 
     def hurry(self) -> None:
@@ -94,13 +102,20 @@ class EngineProcess:
         tail = "\n".join(f"    {line}" for line in self.log_tail())
         how = f"exit code {code}" if code >= 0 else f"its guardian, killed by signal {-code}"
         full = "; no space is left on that disk" if shutil.disk_usage(self.log.parent).free < DISK_FULL_BYTES else ""
-        return f"the engine ended with {how}; its log is {self.log}{full}, its last lines:\n{tail}"
+        cause = _cause(self.log_tail())
+        return f"the engine ended with {how}{cause}; its log is {self.log}{full}, its last lines:\n{tail}"
 
     def log_tail(self, lines: int = 15) -> list[str]:
         """The last lines of the engine's output."""
         with self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 16384))
             return file.read().decode(errors="replace").splitlines()[-lines:]
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """The last line that speaks of an error, so that one line tells it; empty where none does."""
+    told = next((line.strip() for line in reversed(lines) if re.search(r"error|exception", line, re.IGNORECASE)), "")
+    return f": {one_line(told)}" if told else ""
 
 
 def _not_started(error: OSError) -> PreflightError:

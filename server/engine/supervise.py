@@ -11,9 +11,10 @@ from k25serve.server.config import Profile
 from k25serve.server.engine.argv import engine_command, engine_env
 from k25serve.server.engine.capacity import read_capacity
 from k25serve.server.engine.drafter import check_profile_drafter
-from k25serve.server.engine.preflight import preflight
+from k25serve.server.engine.preflight import check_memory, preflight
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url, wait_ready
+from k25serve.server.engine.release import wait_released
 from k25serve.server.engine.report import LoadReport
 from k25serve.server.engine.state import engine_state
 from k25serve.server.signals import on_stop
@@ -22,15 +23,19 @@ from k25serve.server.signals import on_stop
 @asynccontextmanager
 async def running_engine(profile: Profile, console: Console) -> AsyncIterator[EngineProcess]:
     """Check and start the engine; on the way out, stop it. It is not ready yet inside: see `announce_ready`."""
-    with engine_state(profile) as log:
+    with engine_state(profile) as state:
         preflight(profile)
         if told := check_profile_drafter(profile):
             console.print(told, markup=False, highlight=False)
+        wait_released(profile, lambda text: console.print(text, markup=False, highlight=False))
+        check_memory(profile)
         stop_s = profile.engine.stop_timeout_s
-        engine = await EngineProcess.start(engine_command(profile), engine_env(profile), log, stop_s)
+        engine = await EngineProcess.start(
+            engine_command(profile), engine_env(profile), state.log, stop_s, kept=(state.lock,)
+        )
         try:
             console.print(
-                f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {log}", highlight=False
+                f"engine: {profile.name} starts on 127.0.0.1:{profile.engine.port}, log {state.log}", highlight=False
             )
             if profile.engine.device == "cpu":
                 console.print("engine: on the CPU through a torch reference: for demos and tests, not for serving")

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,17 @@ _KILL_AFTER_S = 10
 
 
 async def run_workers(
-    settings: GatewaySettings, host: str, port: int, *, drain_s: int = 30, notice_s: float = 0.0
+    settings: GatewaySettings,
+    host: str,
+    port: int,
+    started: Callable[[int], None] | None = None,
+    *,
+    drain_s: int = 30,
+    notice_s: float = 0.0,
 ) -> None:
     """Serves with `settings.workers` processes until cancelled; a worker that dies is replaced.
+
+    `started` is called with the port once connections are taken; the workers answer them as they come up.
 
     The metrics' directory is that of the variable PROMETHEUS_MULTIPROC_DIR, else a new one, in memory if there is
     /dev/shm.
@@ -45,6 +54,8 @@ async def run_workers(
     clear(directory)
     listener = listen(host, port)
     listener.listen(2048)
+    if started is not None:
+        started(listener.getsockname()[1])
     pool = _Pool(settings, listener, directory, drain_s, notice_s)
     try:
         await pool.run()

@@ -40,7 +40,7 @@ def test_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = told(preflight.check_port, "engine.port", "127.0.0.1", port)
-    assert f"engine.port 127.0.0.1:{port} cannot be opened (Address already in use)" in message
+    assert f"engine.port 127.0.0.1:{port} cannot be opened (Address already in use by pid {os.getpid()}, " in message
     assert "--set engine.port=PORT" in message
     preflight.check_port("engine.port", "127.0.0.1", port)
 

@@ -31,8 +31,9 @@ def test_a_second_engine_on_the_port_is_refused() -> None:
 def test_the_last_log_is_kept() -> None:
     profile = load_profile("cpu-tiny")
     for text in ("first", "second"):
-        with engine_state(profile) as log:
-            log.write_text(text)
+        with engine_state(profile) as state:
+            state.log.write_text(text)
+    log = state.log
     assert log.read_text() == "second"
     assert log.with_suffix(".log.1").read_text() == "first"
 

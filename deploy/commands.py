@@ -1,0 +1,72 @@
+"""`k25serve deploy ...`: argv -> call. Heavy imports wait inside the commands."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Run as services of systemd, and try a profile beside what serves now.")
+
+ProfileName = Annotated[
+    str, typer.Option("--profile", "-p", metavar="NAME|FILE", help="A packaged profile or a YAML file.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the profile. May be repeated."),
+]
+User = Annotated[str, typer.Option(metavar="NAME", help="The account that the services run as.")]
+Executable = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The k25serve that the services run; by default the one beside this Python."),
+]
+
+
+@app.command()
+def systemd(
+    profile: ProfileName,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the files there, for example /etc/systemd/system; else print them."),
+    ] = None,
+    user: User = "k25serve",
+    executable: Executable = None,
+    engine_only: Annotated[
+        bool, typer.Option("--engine-only", help="Leave the gateway's unit out: another profile's is in place.")
+    ] = False,
+) -> None:
+    """Make the units of a profile: k25serve-engine@NAME.service and k25serve-gateway.service."""
+    from k25serve.deploy.systemd.render import engine_files, engine_unit, gateway_files, k25serve_command
+    from k25serve.deploy.systemd.write import write_files
+    from k25serve.server.config import load_profile
+    from k25serve.server.serve import gateway_settings
+
+    loaded = load_profile(profile, overrides or ())
+    gateway_settings(loaded)
+    program = _executable(executable)
+    files = engine_files(
+        loaded, k25serve_command(program, "engine", loaded, profile, overrides or ()), user, os.environ
+    )
+    if not engine_only:
+        files |= gateway_files(loaded, k25serve_command(program, "gateway", loaded, profile, overrides or ()), user)
+    if output is None:
+        for name, text in files.items():
+            typer.echo(f"### {name}\n{text}")
+        return
+    write_files(output, files)
+    for name in files:
+        typer.echo(output / name)
+    typer.echo(f"\nnext: systemd-sysusers {output / 'k25serve.sysusers.conf'} && systemctl daemon-reload &&")
+    gateway = "" if engine_only else " k25serve-gateway.service"
+    typer.echo(f"      systemctl enable --now {engine_unit(loaded)}{gateway}")
+
+
+def _executable(given: Path | None) -> Path:
+    from k25serve.server.errors import ConfigError
+
+    program = (given or Path(sys.executable).with_name("k25serve")).absolute()
+    if not os.access(program, os.X_OK) or program.is_dir():
+        raise ConfigError(f"--executable {program}: is no program; give the k25serve of the installation to be run")
+    return program

@@ -1,0 +1,1 @@
+"""Units of systemd: templates, and their rendering for a profile."""
