@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Run as services of systemd, and try a profile beside what serves now.")
+from k25serve.deploy.observe import app as observe_app
+
+app = typer.Typer(
+    no_args_is_help=True, help="Run as services of systemd, watch them, and try a profile beside what serves now."
+)
+app.add_typer(observe_app)
 
 ProfileName = Annotated[
     str, typer.Option("--profile", "-p", metavar="NAME|FILE", help="A packaged profile or a YAML file.")

@@ -17,6 +17,8 @@ RULES_FOLDER = "k25serve"
 GATEWAY_JOB, ENGINE_JOB = "k25serve-gateway", "k25serve-engine"
 ENGINES_WITH_METRICS = ("sglang", "vllm")
 RUNBOOK = "RUNBOOK.md"
+CONFIG = "prometheus.yml"
+MADE = "# Made by `k25serve deploy prometheus`"
 LEAST_SCRAPES = 4  # in the rules' 5 minutes: a rate needs two, and a scrape may fail
 WINDOW_S = 300
 # As the rules have them; tests/deploy/prometheus/test_render.py compares.
@@ -51,9 +53,18 @@ def prometheus_files(profile: Profile, *, interval_s: int, runbook: str) -> dict
         "limits": {ACCEPT_FLOOR: f"vector({profile.gate.accept_floor!r})"},
         "recording": {},
     }
-    head = f"# Made by `k25serve deploy prometheus` from the profile {profile.name}.\n"
-    files = {"prometheus.yml": head + yaml.safe_dump(config, sort_keys=False)}
+    files = {CONFIG: f"{MADE} from the profile {profile.name}.\n" + yaml.safe_dump(config, sort_keys=False)}
     return files | {f"{RULES_FOLDER}/{name}.yaml": _rules(name, changes) for name, changes in replaced.items()}
+
+
+def check_folder(output: Path) -> None:
+    """Raises ConfigError where `output` has a Prometheus configuration that is not ours to replace."""
+    config = output / CONFIG
+    if config.exists() and not config.read_bytes().startswith(MADE.encode()):
+        raise ConfigError(
+            f"--output {output}: {config} was not made by this command and would be lost; give another folder and take "
+            "rule_files and scrape_configs over from there"
+        )
 
 
 def _rules(name: str, changes: dict[str, str]) -> str:
