@@ -51,11 +51,46 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], told: str) -> None:
     assert told in line
 
 
-@pytest.mark.parametrize("words", [("serve",), ("serve", "--bogus"), ("nocommand",), ("bench", "comm", "--ranks", "0")])
-def test_a_wrong_call_ends_with_2_and_no_traceback(words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("serve",), "--profile NAME|FILE is missing; `k25serve serve --help`"),
+        (("serve", "--bogus"), "no such option: --bogus; `k25serve serve --help`"),
+        (("serve", "-p"), "option '-p' requires an argument"),
+        (("serve", "extra", "-p", "x"), "unexpected extra argument(s) (extra)"),
+        (("nocommand",), "no such command 'nocommand'; `k25serve --help`"),
+        (("bench", "comm", "--ranks", "0"), "--ranks 0: must be greater than or equal to 2; `k25serve bench comm run"),
+        (("bench", "comm", "--ranks", "two"), "--ranks two: must be a valid integer; "),
+        (("bench", "plan", "-k", "65"), "-k 65: must be less than or equal to 64"),
+        (("bench", "plan", "validate", "--bar", "x\ny"), r"--bar x\ny: must be a valid number"),
+        (("bench", "trace"), "DIR|FILES is missing"),
+        (
+            ("drafter", "adapt", "magic", "--drafter", "x", "--out", "y"),
+            "ADAPTER magic: 'magic' is not one of 'kimi_k2'",
+        ),
+        (("drafter", "adapt"), "ADAPTER is missing; choose from: kimi_k2, "),
+    ],
+)
+def test_a_wrong_call_is_one_line_with_option_value_and_help(words: tuple[str, ...], told: str) -> None:
     answer = call(*words)
     assert answer.returncode == 2
-    assert "Traceback" not in answer.stderr
+    assert answer.stdout == ""
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("k25serve: error: ")
+    assert told in line
+    assert line.endswith(" --help` says what it takes")
+
+
+@pytest.mark.parametrize("words", [(), ("bench",), ("drafter",)])
+def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> None:
+    answer = call(*words)
+    assert answer.returncode == 2
+    assert "Usage: k25serve" in answer.stdout + answer.stderr
+    assert "error" not in answer.stderr
+
+
+def test_an_exit_code_of_a_command_is_kept() -> None:
+    assert call("bench", "plan", "validate", "--bar", "0.001").returncode == 1
 
 
 def test_closed_standard_streams() -> None:
