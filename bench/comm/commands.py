@@ -20,9 +20,16 @@ app = typer.Typer(
     "time box. NCCL where there are GPUs, gloo on the CPU. `bench comm` is `bench comm run`.",
 )
 
-Ranks = Annotated[int | None, typer.Option(min=2, help="Default: one a GPU, or 2 on the CPU.")]
-Backend = Annotated[str, typer.Option(metavar="auto|nccl|gloo")]
-Limit = Annotated[float, typer.Option(min=1, help="Seconds for each run; then its ranks are killed.")]
+RANKS_AT_MOST = 64
+CORES_FACTOR, GLOO_RANKS = 4, 8  # gloo ranks a core, and how many there may be anyway
+SIZE_AT_MOST = 1 << 30
+DAY_S = 86_400
+
+Ranks = Annotated[int | None, typer.Option(min=2, max=RANKS_AT_MOST, help="Default: one a GPU, or 2 on the CPU.")]
+Backend = Annotated[
+    str, typer.Option(metavar="auto|nccl|gloo", help="auto: nccl where there are two GPUs or more, else gloo.")
+]
+Limit = Annotated[float, typer.Option(min=1, max=DAY_S, help="Seconds for each run; then its ranks are killed.")]
 Results = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Write a result file, under DIR/comm/.")]
 
 
@@ -45,19 +52,33 @@ def run(
         list[str] | None,
         typer.Option("--variant", metavar="NAME", help="default, p2p-off, cumem, p2p-sys, protocols; may be repeated."),
     ] = None,
-    sizes: Annotated[list[int] | None, typer.Option("--size", metavar="BYTES", help="May be repeated.")] = None,
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--size",
+            metavar="BYTES",
+            min=1,
+            max=SIZE_AT_MOST,
+            help="May be repeated. Default: the hidden states of 1 to 512 tokens of Kimi-K2.5.",
+        ),
+    ] = None,
     graphs: Annotated[bool, typer.Option(help="Also from CUDA graphs, as engines decode (NCCL only).")] = True,
 ) -> None:
     """All-reduce and all-to-all over message size, with a start-up + per-byte fit and its residual."""
+    from typing import get_args
+
     from k25serve.bench.comm import sweep
-    from k25serve.bench.comm.report import Plan
+    from k25serve.bench.comm.report import Paths, Plan
     from k25serve.bench.comm.variants import DEFAULT, VARIANTS
+    from k25serve.bench.outputs import check_folder
     from k25serve.bench.provenance import Recorder
 
+    _known("--variant", variants or [], VARIANTS)
+    _known("--path", paths or [], get_args(Paths))
+    check_folder("--results", results)
     recorder = Recorder("comm")
     backend, count = _where(backend, ranks)
-    _known("--variant", variants or [], VARIANTS)
-    _known("--path", paths or [], ("torch", "sglang-nccl", "sglang-custom", "sglang-pcie-ipc"))
+    _runnable(backend, paths or [], [one for one in variants or [] if one != DEFAULT])
     plans = [
         Plan.model_validate(
             {
@@ -84,8 +105,10 @@ def preflight(ranks: Ranks = None, backend: Backend = "auto", limit: Limit = 60.
     """
     from k25serve.bench.comm.sweep import preflight as check
     from k25serve.bench.comm.table import advice
+    from k25serve.bench.outputs import check_folder
     from k25serve.bench.provenance import Recorder
 
+    check_folder("--results", results)
     recorder = Recorder("comm")
     backend, count = _where(backend, ranks)
     runs = check(count, backend, limit, say=_say)
@@ -96,17 +119,46 @@ def preflight(ranks: Ranks = None, backend: Backend = "auto", limit: Limit = 60.
 
 
 def _where(backend: str, ranks: int | None) -> tuple[str, int]:
+    """The back end and the number of ranks. Raises UserError where this host can't run them."""
+    import os
+
     from k25serve.bench.comm.host import gpu_count
     from k25serve.server.errors import UserError
 
+    _known("--backend", [backend], ("auto", "nccl", "gloo"))
     gpus = gpu_count()
     if backend == "auto":
-        backend = "nccl" if gpus else "gloo"
-    _known("--backend", [backend], ("nccl", "gloo"))
-    count = ranks or (gpus if backend == "nccl" else 2)
-    if backend == "nccl" and not 2 <= count <= gpus:
-        raise UserError(f"--ranks {count}: NCCL needs 2 to {gpus} of this host's {gpus} GPUs; or pass --backend gloo")
-    return backend, count
+        backend = "nccl" if gpus > 1 else "gloo"
+    if backend == "nccl":
+        if gpus < 2:
+            there = "no NVIDIA GPU (nvidia-smi lists none)" if gpus == 0 else "one GPU"
+            raise UserError(f"--backend nccl: this host has {there}, and a collective takes two; pass --backend gloo")
+        if ranks is not None and ranks > gpus:
+            raise UserError(f"--ranks {ranks}: NCCL takes a GPU for each, this host has {gpus}; pass 2 to {gpus}")
+        return backend, ranks or gpus
+    cores = len(os.sched_getaffinity(0))
+    most = max(GLOO_RANKS, CORES_FACTOR * cores)
+    if ranks is not None and ranks > most:
+        raise UserError(f"--ranks {ranks}: gloo ranks share this host's {cores} cores; pass 2 to {most}")
+    return backend, ranks or 2
+
+
+def _runnable(backend: str, paths: Iterable[str], variants: Iterable[str]) -> None:
+    """Raise UserError for what a back end has not: SGLang's communicators and NCCL's variants on the CPU."""
+    from importlib.util import find_spec
+
+    from k25serve.server.errors import UserError
+
+    for path in paths:
+        if path != "torch" and backend != "nccl":
+            raise UserError(
+                f"--path {path}: SGLang's all-reduce runs on two or more GPUs, not over {backend}; leave it out"
+            )
+        if path != "torch" and find_spec("sglang") is None:
+            raise UserError(f"--path {path}: SGLang is not installed in this environment; install it, or leave it out")
+    for variant in variants:
+        if backend != "nccl":
+            raise UserError(f"--variant {variant}: a setting of NCCL, which {backend} does not read; leave it out")
 
 
 def _known(option: str, given: Iterable[str], known: Iterable[str]) -> None:

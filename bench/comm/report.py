@@ -8,16 +8,19 @@ Operation = Literal["all_reduce", "all_to_all"]
 
 
 class Part(BaseModel):
-    """Base: frozen, no unknown keys."""
+    """Base: frozen, no unknown keys, finite numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Paths = Literal["torch", "sglang-nccl", "sglang-custom", "sglang-pcie-ipc"]
 
 
 class Plan(Part):
     """What one run asks of its ranks. `path`: whose all-reduce; torch's own is the only one with all-to-all."""
 
     backend: Literal["nccl", "gloo"]
-    path: Literal["torch", "sglang-nccl", "sglang-custom", "sglang-pcie-ipc"] = "torch"
+    path: Paths = "torch"
     operations: tuple[Operation, ...] = ("all_reduce",)
     sizes: tuple[int, ...]
     graphs: bool = False
