@@ -19,6 +19,7 @@ from k25serve.drafters.cli import app as drafter_app
 from k25serve.drafters.gate.host import Host
 from k25serve.patches.commands import app as patches_app
 from k25serve.server import usage
+from k25serve.server.ab import app as ab_app
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.host import boot_engine, start_record
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.add_typer(drafter_app, name="drafter")
 app.add_typer(bench_app, name="bench")
+app.add_typer(ab_app, name="ab")
 app.add_typer(patches_app, name="patches")
 app.add_typer(deploy_app, name="deploy")
 console = Console(stderr=True, soft_wrap=True)

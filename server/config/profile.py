@@ -11,8 +11,11 @@ from k25serve.patches.manifest.switches import choose
 from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import SUPPORTED_SGLANG
 from k25serve.server.gateway.arms.settings import ArmOptions
+from k25serve.server.gateway.experiment.settings import ExperimentSettings
 from k25serve.server.gateway.settings import BreakerSettings, Modality, ThinkingSettings
 
+# The patch that speculation.adaptive switches on.
+ADAPTIVE = "adaptive_costs"
 # It becomes a part of file names.
 NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 
@@ -99,14 +102,18 @@ class Engine(Section):
 
 
 class Speculation(Section):
-    """How tokens are drafted. All choices are lossless up to numerics."""
+    """How tokens are drafted. All choices are lossless up to numerics.
+
+    `adaptive`: a file of `k25serve bench plan adaptive`, by which the number of draft steps follows load and acceptance;
+    `num_steps` is where it begins.
+    """
 
     algorithm: Literal["none", "eagle3", "ngram"] = "none"
     drafter: Text | None = None
     num_steps: Positive | None = None
     topk: Positive = 1
     num_draft_tokens: Positive | None = None
-    adaptive: bool = False
+    adaptive: Text | None = None
     draft_attention_backend: Text | None = None
 
     @model_validator(mode="after")
@@ -123,7 +130,7 @@ class Speculation(Section):
             return self
         if self.algorithm == "ngram" and self.num_draft_tokens is None:
             raise ValueError("algorithm ngram needs num_draft_tokens")
-        unused = {"drafter": self.drafter, "num_steps": self.num_steps, "adaptive": self.adaptive or None}
+        unused = {"drafter": self.drafter, "num_steps": self.num_steps, "adaptive": self.adaptive}
         if self.algorithm == "none":
             unused["num_draft_tokens"] = self.num_draft_tokens
         for name, value in unused.items():
@@ -165,6 +172,7 @@ class Gateway(Section):
     allowed_engine_fields: tuple[str, ...] = ()
     sticky_header: str | None = None
     sticky_salt: str | None = None
+    experiment: ExperimentSettings | None = None
     breaker: BreakerSettings = BreakerSettings()
     retry_after_s: Positive | None = None
     connect_timeout_s: Seconds | None = None
@@ -201,6 +209,11 @@ class Profile(Section):
     gateway: Gateway = Gateway()
     patches: dict[str, bool | dict[str, bool | int | float | str]] = {}
 
+    @property
+    def switches(self) -> dict[str, bool | dict[str, bool | int | float | str]]:
+        """`patches`, and what other keys of the profile switch on."""
+        return {ADAPTIVE: True, **self.patches} if self.speculation.adaptive is not None else self.patches
+
     @field_validator("name")
     @classmethod
     def _part_of_a_file_name(cls, name: str) -> str:
@@ -219,7 +232,9 @@ class Profile(Section):
 
     @model_validator(mode="after")
     def _patches_apply(self) -> Self:
-        choose(ROWS, self.patches, self.engine.version, self.engine.device)
+        choose(ROWS, self.switches, self.engine.version, self.engine.device)
+        if self.speculation.adaptive is None and self.patches.get(ADAPTIVE):
+            raise ValueError(f"patches.{ADAPTIVE} has no effect without speculation.adaptive; remove it")
         return self
 
     @model_validator(mode="after")
