@@ -19,8 +19,9 @@ COUNTS = (
     "spec_correct_drafts_histogram",
     "spec_cap_lens_histogram",
 )
-# A frame without choices, which no delta's text can look like: its quotes would be escaped.
-_AFTER_TEXT = ('"choices":[]', "data: [DONE]")
+# In a frame without choices, and in no delta's text: its quotes would be escaped.
+_NO_CHOICES = '"choices":[]'
+_END = "data: [DONE]"
 
 Details = dict[int, dict[str, Any]]  # of each choice
 
@@ -59,7 +60,7 @@ class SpecTokensDetails:
         first, told = "", False
         try:
             async for frame in original(serving, adapted, request, raw_request):
-                if details and not told and any(mark in frame for mark in _AFTER_TEXT):
+                if details and not told and (_NO_CHOICES in frame or frame.startswith(_END)):
                     told = True
                     yield details_frame(first or frame, details)
                 first = first or frame
