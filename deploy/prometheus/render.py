@@ -18,6 +18,13 @@ GATEWAY_JOB, ENGINE_JOB = "k25serve-gateway", "k25serve-engine"
 ENGINES_WITH_METRICS = ("sglang", "vllm")
 RUNBOOK = "RUNBOOK.md"
 CONFIG = "prometheus.yml"
+# Names with a colon lose it where prometheus_client answers in OpenMetrics (0.26, asked by Prometheus 2: `sglang_x`).
+COLON_BACK = {
+    "source_labels": ["__name__"],
+    "regex": f"({'|'.join(ENGINES_WITH_METRICS)})_(.+)",
+    "target_label": "__name__",
+    "replacement": "${1}:${2}",
+}
 MADE = "# Made by `k25serve deploy prometheus`"
 LEAST_SCRAPES = 4  # in the rules' 5 minutes: a rate needs two, and a scrape may fail
 WINDOW_S = 300
@@ -44,7 +51,11 @@ def prometheus_files(profile: Profile, *, interval_s: int, runbook: str) -> dict
         "rule_files": [f"{RULES_FOLDER}/*.yaml"],
         "scrape_configs": [
             {"job_name": GATEWAY_JOB, "static_configs": [_target(gateway_url(profile), {})]},
-            {"job_name": ENGINE_JOB, "static_configs": _engines(profile)},
+            {
+                "job_name": ENGINE_JOB,
+                "static_configs": _engines(profile),
+                "metric_relabel_configs": [COLON_BACK],
+            },
         ],
     }
     patience = f"for: {ceil(profile.engine.ready_timeout_s / 60) + AFTER_THE_LOAD_MIN}m"

@@ -1,5 +1,6 @@
 """Profile -> Prometheus's files."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -89,3 +90,14 @@ def test_an_interval_that_the_rules_cannot_hold(interval_s: int) -> None:
 def test_a_runbook_that_is_no_link(runbook: str) -> None:
     with pytest.raises(ConfigError, match="--runbook"):
         files(runbook=runbook)
+
+
+def test_only_the_engines_names_are_mended() -> None:
+    config = yaml.safe_load(files()["prometheus.yml"])
+    relabelled = {job["job_name"]: job.get("metric_relabel_configs") for job in config["scrape_configs"]}
+    assert relabelled["k25serve-gateway"] is None
+    (rule,) = relabelled["k25serve-engine"]
+    assert re.fullmatch(rule["regex"], "sglang_num_running_reqs")
+    assert re.fullmatch(rule["regex"], "vllm_num_requests_running")
+    assert not re.fullmatch(rule["regex"], "k25serve_engine_step_seconds_sum")
+    assert not re.fullmatch(rule["regex"], "sglang:num_running_reqs")
