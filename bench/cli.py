@@ -2,6 +2,7 @@
 
 import typer
 
+from k25serve.bench.ab.commands import ab_command
 from k25serve.bench.comm.commands import app as comm_app
 from k25serve.bench.load.commands import load_command
 from k25serve.bench.plan.commands import app as plan_app
@@ -9,9 +10,10 @@ from k25serve.bench.trace.commands import app as trace_app
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Explain a decode step, measure the links, predict whether speculation pays, load an engine.",
+    help="Explain a decode step, measure the links, predict whether speculation pays, load an engine, compare two.",
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(comm_app, name="comm")
 app.add_typer(plan_app, name="plan")
 app.command("load")(load_command)
+app.command("ab")(ab_command)

@@ -31,9 +31,10 @@ class PlanFacts(Frozen):
     pairs: neighbouring boots of A and B, which get the same prompts and seeds.
     units: what the paired t counts: pairs of boots, or pairs of blocks inside boots.
     looks: units after which a verdict may be given, the last one the end; spent: alpha spent by then in total;
-    nominal: the p value that has to be beaten there.
+    nominal: the p value that a single comparison would have to reach there; with several, Holm's steps (stats/holm.py).
     tested: cells x metrics that share alpha (Holm).
-    unit_sd: standard deviation of a unit's log ratio assumed for `detectable`: the gain that is found with `power`.
+    unit_sd: standard deviation of a unit's log ratio assumed for `detectable`: the gain that is found with `power`
+    (None: none of up to 100 times is).
     hours: told at the start.
     """
 
@@ -52,7 +53,7 @@ class PlanFacts(Frozen):
     nominal: tuple[float, ...]
     unit_sd: float
     power: float
-    detectable: float
+    detectable: float | None
     hours: float
     seed: int
 
@@ -61,7 +62,8 @@ class Comparison(Frozen):
     """One metric in one cell. values_a and values_b: the metric by unit; log_gains: their oriented log ratios.
 
     p: paired t on the log ratios. p_adjusted: after Holm over all tested. low, high: interval of the gain at
-    1 - the look's nominal level, not adjusted for the number of cells. detectable: the gain that would have been found
+    1 - the look's nominal level, not adjusted for the number of cells; None where one unit
+    has no spread. detectable: the gain that would have been found
     with the planned power, at the spread that was seen.
     """
 
@@ -71,8 +73,8 @@ class Comparison(Frozen):
     values_b: tuple[float, ...]
     log_gains: tuple[float, ...]
     gain: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float
     p_adjusted: float
     detectable: float | None

@@ -1,6 +1,5 @@
 """A small streaming client: it notes when each read came and parses nothing until the load is over."""
 
-import asyncio
 import os
 import time
 from dataclasses import dataclass, field
@@ -80,12 +79,3 @@ class Client:
                 return orjson.loads(await response.read()) if response.status == 200 else None
         except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError):
             return None
-
-    async def until_answers(self, body: bytes, limit_s: float, pause_s: float = 1.0) -> Reply:
-        """Asks until there is an answer with status 200, at most `limit_s` seconds; the last reply either way."""
-        deadline = time.monotonic() + limit_s
-        while True:
-            reply = await self.ask(body)
-            if not reply.error or time.monotonic() + pause_s > deadline:
-                return reply
-            await asyncio.sleep(pause_s)

@@ -55,7 +55,7 @@ def load_command(
     from k25serve.bench.load.plan import LoadPlan
     from k25serve.bench.load.progress import counting
     from k25serve.bench.load.records_file import write_result
-    from k25serve.bench.load.table import show_cells, show_findings
+    from k25serve.bench.load.table import WIDTH, show_cells, show_findings
     from k25serve.bench.provenance import Recorder
     from k25serve.server.errors import UserError
 
@@ -90,6 +90,7 @@ def load_command(
         data, records = asyncio.run(load(settings, advance))
     path = write_result(recorder, data.model_dump(mode="json"), records, results)
     out = Console()
+    out.width = max(out.width, WIDTH)
     show_cells(f"{data.endpoint}  {data.model}", data.cells, out)
     show_findings(data.findings, console)
     typer.echo(f"result: {path}", err=True)

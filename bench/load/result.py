@@ -83,7 +83,7 @@ class LoadData(Frozen):
     """A run. `endpoint` is the URL that was posted to; `server` what the engine says of itself.
 
     body: one request's body without its messages: proof of what was sent. `classes`: the mixed cells by their prompts'
-    class, tokens_per_s as a part of the cell's. records_file lies beside the result file; its SHA-256 is of the gzipped bytes.
+    class, tokens_per_s as a part of the cell's. records_file lies beside the result file; SHA-256 of its gzipped bytes.
     """
 
     endpoint: str

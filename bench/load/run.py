@@ -18,6 +18,7 @@ from k25serve.server.errors import UserError
 
 WARM_UP_TOKENS = 8
 FILLER_WORDS = 400
+POLL_S = 1.0
 # Of what SGLang (/server_info) tells of itself; the rest is its whole argument list.
 SERVER_KEYS = (
     "version",
@@ -78,6 +79,23 @@ async def preflight(client: Client, model: str | None, option: str = "--url") ->
         )
     owner = next((str(card.get("owned_by", "")) for card in cards if card["id"] == chosen), "")
     return Served(chosen, {"owned_by": owner} | await _server_facts(client))
+
+
+async def wait_until_served(client: Client, limit_s: float, option: str) -> None:
+    """Asks until a token comes: an engine that was started loads its model first. Raises UserError after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        listed = await client.get_json(client.endpoint.models)
+        cards = listed.get("data") if isinstance(listed, dict) else None
+        error = f"{client.endpoint.models} lists no model"
+        if isinstance(cards, list) and cards and isinstance(cards[0], dict):
+            reply = await client.ask(_probe(str(cards[0].get("id")), "Say hello.", 1))
+            if not reply.error:
+                return
+            error = reply.error
+        if time.monotonic() > deadline:
+            raise UserError(f"{option} {client.endpoint.root}: not ready after {limit_s:g} s: {error}; see its log")
+        await asyncio.sleep(POLL_S)
 
 
 async def words_per_token(client: Client, model: str) -> float:

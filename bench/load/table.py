@@ -9,6 +9,7 @@ from rich.table import Table
 from k25serve.bench.load.result import CellSummary, Finding, Spread
 
 MS = 1000.0
+WIDTH = 110  # characters that the table needs
 COLUMNS = ("cell", "n", "failed", "tok/s", "TTFT", "answer", "TPOT", "p99", "gap", "tok/chunk", "accept", "cached")
 
 

@@ -1,0 +1,1 @@
+"""The statistics of an A/B, one file each. Pure."""
