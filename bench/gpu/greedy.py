@@ -10,6 +10,8 @@ import aiohttp
 
 from k25serve.bench.gpu.booted import ProofError
 
+ANSWER_S = 120.0  # kernels compile at their first use
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -35,7 +37,7 @@ async def answers(
 ) -> list[Answer]:
     """Greedy continuations of `tokens` tokens each, `at_once` requests at a time, by the engine's own endpoint."""
     gate = asyncio.Semaphore(at_once)
-    timeout = aiohttp.ClientTimeout(total=600)
+    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
 
         async def one(prompt: Sequence[int]) -> Answer:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,23 +41,33 @@ def run(how: Start, profile: str) -> dict[str, Any]:
         arguments = f"engine.extra_args=[{', '.join(how.engine_args)}]"
         try:
             with boot(name, profile, (*how.overrides, arguments, *overrides), how.folder, ready_s=READY_S) as stack:
+                _say(f"{name}: ready after {stack.ready_s:.0f} s")
                 data["arms"][name] = {"ready_s": round(stack.ready_s, 1), "patches": patches_in_place(stack)}
                 if name == "none":
                     found["alone"] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=1, gaps=True))
                 found[name] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=AT_ONCE))
+                _say(f"{name}: {len(prompts)} greedy answers")
                 if name != "none":
                     data["arms"][name] |= _speculation(stack, found[name])
         except (ProofError, OSError) as error:
-            data["failed"].append(f"{name}: {error}")
+            data["failed"].append(f"{name}: {error!r}")
+            _say(f"{name}: failed: {error!r}")
     return data | {"greedy": _greedy(found)}
 
 
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+
+
 def _speculation(stack: Booted, found: Sequence[Answer]) -> dict[str, Any]:
-    chats = held_out_prompts()
+    through = asyncio.run(held_out(stack, MODEL, held_out_prompts(), CHAT_TOKENS))
+    _say(f"{stack.name}: held-out chats through the gateway: {through}")
+    free_after = [asyncio.run(leave_midway(stack, MODEL)) for _ in range(3)]
+    _say(f"{stack.name}: engine free after {free_after} s")
     return {
         "acceptance_on_text": acceptance(found),
-        "through_gateway": asyncio.run(held_out(stack, MODEL, chats, CHAT_TOKENS)),
-        "engine_free_after_s": [asyncio.run(leave_midway(stack, MODEL)) for _ in range(3)],
+        "through_gateway": through,
+        "engine_free_after_s": free_after,
         "metrics": {
             name: sorted(one for one in scrape(url).names if one.startswith("k25serve_"))
             for name, url in (("engine", stack.engine_url), ("gateway", stack.gateway_url))

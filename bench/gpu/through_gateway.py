@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 RUNNING = "sglang:num_running_reqs"
 GAUGE_WITHIN_S = 20.0
+CLIENT: dict[str, Any] = {"max_retries": 0, "timeout": 60.0}
 STEPS, ACCEPTED = "k25serve_gateway_spec_steps_total", "k25serve_gateway_spec_accepted_tokens_total"
 
 
@@ -22,12 +23,15 @@ async def held_out(stack: Booted, model: str, chats: Sequence[Chat], tokens: int
 
     Raises ProofError where an answer is empty or has no usage.
     """
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, OpenAIError
 
     before = scrape(stack.gateway_url)
     started = time.monotonic()
-    async with AsyncOpenAI(base_url=f"{stack.gateway_url}/v1", api_key="none", max_retries=0) as client:
-        counts = [await _ask(client, model, chat, tokens) for chat in chats]
+    try:
+        async with AsyncOpenAI(base_url=f"{stack.gateway_url}/v1", api_key="none", **CLIENT) as client:
+            counts = [await _ask(client, model, chat, tokens) for chat in chats]
+    except OpenAIError as error:
+        raise ProofError(f"{stack.name}: through the gateway: {error!r}") from error
     after = scrape(stack.gateway_url)
     steps = after.total(STEPS) - before.total(STEPS)
     accepted = after.total(ACCEPTED) - before.total(ACCEPTED)
@@ -67,7 +71,7 @@ async def leave_midway(stack: Booted, model: str) -> float:
     """
     from openai import AsyncOpenAI
 
-    async with AsyncOpenAI(base_url=f"{stack.gateway_url}/v1", api_key="none", max_retries=0) as client:
+    async with AsyncOpenAI(base_url=f"{stack.gateway_url}/v1", api_key="none", **CLIENT) as client:
         stream = await client.chat.completions.create(
             model=model,
             messages=[{"role": "user", "content": "Count."}],
