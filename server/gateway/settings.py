@@ -1,7 +1,8 @@
 """What a gateway is told once, at start."""
 
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -16,6 +17,7 @@ from pydantic import (
 )
 
 from k25serve.server.gateway.arms.settings import ArmSettings, server_root
+from k25serve.server.gateway.experiment.settings import ExperimentSettings
 
 ModelName = Annotated[str, Field(min_length=1)]
 Modality = Literal["text", "image"]
@@ -58,6 +60,11 @@ class SamplingDefaults(BaseModel):
     top_k: int | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     repetition_penalty: PositiveFloat | None = None
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """Those that have a value."""
+        return self.model_dump(exclude_none=True)
 
 
 class ThinkingSettings(BaseModel):
@@ -122,6 +129,7 @@ class GatewaySettings(BaseModel):
     reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     """The one name under which clients get the model's thoughts, whatever the arm calls them."""
     thinking: ThinkingSettings = ThinkingSettings()
+    experiment: ExperimentSettings | None = None
     allowed_engine_fields: tuple[str, ...] = ()
     """Fields of dialect/refused.py that clients may send all the same."""
     sticky_header: str = "x-conversation-id"
@@ -153,6 +161,16 @@ class GatewaySettings(BaseModel):
             raise ValueError(f"arms has names {names}: give each arm its own")
         if self.arms and not any(arm.weight for arm in self.arms):
             raise ValueError("every arm's weight is 0: give one of them more, or no request has where to go")
+        return self
+
+    @model_validator(mode="after")
+    def _experiment_has_arms(self) -> Self:
+        experiment = self.experiment
+        if experiment is not None:
+            known = [arm.name for arm in self.every_arm]
+            for arm in (experiment.control, *experiment.treatments):
+                if arm not in known:
+                    raise ValueError(f"experiment names the arm {arm!r}; the arms are: {', '.join(known)}")
         return self
 
     @property

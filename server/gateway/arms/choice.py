@@ -47,9 +47,15 @@ def conversation_key(body: Mapping[str, Any], header: str | None) -> bytes:
 
 
 def eligible(
-    arms: Sequence[Arm], body: Mapping[str, Any], headers: Mapping[str, str], settings: GatewaySettings, *, staff: bool
+    arms: Sequence[Arm],
+    body: Mapping[str, Any],
+    headers: Mapping[str, str],
+    settings: GatewaySettings,
+    *,
+    staff: bool,
+    order: Sequence[str] | None = None,
 ) -> list[Arm]:
-    """The arms to try, in order.
+    """The arms to try, in order. `order`: an experiment's, in place of the arms' own weights.
 
     Raises:
         ForbiddenError: the arm header without the right to it.
@@ -68,8 +74,9 @@ def eligible(
         chosen = list(arms)
     else:
         by_name = {arm.name: arm for arm in arms}
-        key = conversation_key(body, headers.get(settings.sticky_header))
-        order = rendezvous(key, settings.sticky_salt, [arm.settings for arm in arms])
+        if order is None:
+            key = conversation_key(body, headers.get(settings.sticky_header))
+            order = rendezvous(key, settings.sticky_salt, [arm.settings for arm in arms])
         chosen = [by_name[name] for name in order]
     available = [arm for arm in chosen if arm.available]
     if not available:

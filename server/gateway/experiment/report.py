@@ -87,10 +87,8 @@ def _sentence(effect: Effect, control: str, first_look: int, *, aa: bool) -> str
     if effect.found_at is not None:
         found = f"{what} differs from {control}'s: {_percent(effect.adjusted)}, found after {effect.found_at} blocks."
         return f"A/A failed: {found} Equal arms don't differ: the measurement can't be trusted." if aa else found
-    smallest = (
-        "" if effect.detectable is None else f" One of {effect.detectable:.1%} would have been found (power 0.8)."
-    )
-    return f"{what}: no difference from {control}'s found, {_percent(effect.adjusted)}.{smallest}"
+    finds = "" if effect.detectable is None else f" One of {effect.detectable:.1%} would have been found (power 0.8)."
+    return f"{what}: no difference from {control}'s found, {_percent(effect.adjusted)}.{finds}"
 
 
 def _percent(interval: Interval) -> str:
