@@ -4,20 +4,16 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 from rich.console import Console
 
 from k25serve.server.config import Profile
-from k25serve.server.engine.health import follow_health
 from k25serve.server.engine.preflight import check_port
-from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url
-from k25serve.server.engine.supervise import announce_ready, running_engine
 from k25serve.server.errors import ConfigError, EngineFailed
-from k25serve.server.gate import AcceptanceGate
 from k25serve.server.gateway.app import create_app
 from k25serve.server.gateway.arms.settings import ArmSettings
 from k25serve.server.gateway.auth.exposure import check_exposure
@@ -30,6 +26,9 @@ from k25serve.server.gateway.workers.supervise import run_workers
 from k25serve.server.notify import notify
 from k25serve.server.signals import on_stop
 
+if TYPE_CHECKING:
+    from k25serve.server.engine.process import EngineProcess
+
 # How the gateway is run, not what it does.
 _NOT_SETTINGS = {"host", "port", "allow_unauthenticated", "drain_s", "drain_notice_s"}
 
@@ -40,11 +39,15 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
     on_ready: awaited once the engine is ready; where it returns False, both stop.
     Raises EngineFailed when the engine ends by itself.
     """
+    from k25serve.server.engine.health import follow_health
+    from k25serve.server.engine.supervise import announce_ready, running_engine
+    from k25serve.server.gate import AcceptanceGate
+
     settings = checked_settings(profile, own_engine=True)
     readiness, registry = Readiness(), CollectorRegistry()
     gate = AcceptanceGate(profile, console, registry)
 
-    async def follow(engine: EngineProcess) -> bool:
+    async def follow(engine: "EngineProcess") -> bool:
         await announce_ready(engine, profile, console)
         if gate.holds_readiness:
             await gate.run()
@@ -70,10 +73,12 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
 
 async def serve_engine(profile: Profile, console: Console) -> None:
     """Run the engine alone. Raises EngineFailed when it ends by itself."""
+    from k25serve.server.engine.supervise import announce_ready, running_engine
+    from k25serve.server.gate import AcceptanceGate
 
     gate = AcceptanceGate(profile, console)
 
-    async def follow(engine: EngineProcess) -> bool:
+    async def follow(engine: "EngineProcess") -> bool:
         await announce_ready(engine, profile, console)
         if gate.holds_readiness:
             await gate.run()
@@ -136,6 +141,10 @@ def checked_settings(profile: Profile, *, own_engine: bool) -> GatewaySettings:
     check_exposure(gateway.host, settings.keys_file, allow_unauthenticated=gateway.allow_unauthenticated)
     if settings.keys_file is not None:
         read_keys(settings.keys_file)
+    if settings.experiment is not None:
+        from k25serve.server.gateway.experiment.store import open_store
+
+        open_store(settings.experiment).close()
     if own_engine and settings.every_arm[0].url != engine_url(profile):
         raise ConfigError("gateway.arms: every arm has a url, so the engine started here would get no request")
     check_port("gateway.port", gateway.host, gateway.port)
@@ -201,7 +210,7 @@ async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[
         notify("STOPPING=1")
 
 
-async def _raise_when_ended(engine: EngineProcess) -> None:
+async def _raise_when_ended(engine: "EngineProcess") -> None:
     raise EngineFailed(engine.obituary(await engine.wait()))
 
 
