@@ -1,11 +1,13 @@
 """`k25serve deploy ...`: argv -> call. Heavy imports wait inside the commands."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from k25serve.deploy.observe import app as observe_app
 
@@ -66,6 +68,62 @@ def systemd(
     typer.echo(f"\nnext: systemd-sysusers {output / 'k25serve.sysusers.conf'} && systemctl daemon-reload &&")
     gateway = "" if engine_only else " k25serve-gateway.service"
     typer.echo(f"      systemctl enable --now {engine_unit(loaded)}{gateway}")
+
+
+@app.command(name="try")
+def try_profile(
+    profile: ProfileName,
+    overrides: Overrides = None,
+    production_unit: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The unit that serves now, never edited; by default found by what it holds."),
+    ] = None,
+    user: User = "k25serve",
+    executable: Executable = None,
+    units: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the trial's unit files go; by default a reboot removes them.")
+    ] = Path("/run/systemd/system"),
+) -> None:
+    """Stop what serves now, start a profile in its place; go back by `rollback`, or by itself where it fails.
+
+    It fails where the engine is not ready in time, its acceptance gate refuses it (a gate that warns refuses here), the
+    gateway no longer serves what it did, or systemd gives up on it. systemd runs the trial: this command may be left.
+    """
+    from k25serve.deploy.trial.begin import begin
+    from k25serve.deploy.trial.follow import follow
+    from k25serve.server.config import load_profile
+
+    loaded = load_profile(profile, overrides or ())
+    program = _executable(executable)
+    trial = asyncio.run(begin(loaded, profile, overrides or (), production_unit, program, user, units))
+    console = Console(soft_wrap=True)
+    console.print(f"trial: {trial.profile} takes the place of {trial.production_unit}", highlight=False)
+    console.print(f"going back will take {trial.back}", highlight=False)
+    follow(trial, console)
+
+
+@app.command()
+def rollback() -> None:
+    """End the trial and start the unit that served before."""
+    from k25serve.deploy.trial.follow import roll_back
+
+    roll_back(Console(soft_wrap=True))
+
+
+@app.command(name="trial-start", hidden=True)
+def trial_start() -> None:
+    """What k25serve-trial.service runs."""
+    from k25serve.deploy.trial.steps import start
+
+    asyncio.run(start())
+
+
+@app.command(name="trial-end", hidden=True)
+def trial_end() -> None:
+    """What k25serve-trial.service runs when it ends, whatever ended it."""
+    from k25serve.deploy.trial.steps import end
+
+    end()
 
 
 def _executable(given: Path | None) -> Path:

@@ -50,7 +50,7 @@ def engine_files(profile: Profile, command: Sequence[str], user: str, environ: M
     if not USER.fullmatch(user):
         raise ConfigError(f"--user {shown(user)}: no account's name; use lower-case letters, digits, _ and -")
     start_s, stop_s = start_seconds(profile), stop_seconds(profile)
-    conf = _fill(
+    conf = fill(
         "profile.conf",
         name=profile.name,
         command=exec_line(command),
@@ -62,9 +62,9 @@ def engine_files(profile: Profile, command: Sequence[str], user: str, environ: M
     if cuda_home := environ.get("CUDA_HOME"):
         conf += f"Environment={quoted(f'CUDA_HOME={cuda_home}', dollar='$')}\n"
     return {
-        ENGINE: _fill(ENGINE, executable=quoted(command[0]), user=user, engine_restart_s=ENGINE_RESTART_S),
+        ENGINE: fill(ENGINE, executable=quoted(command[0]), user=user, engine_restart_s=ENGINE_RESTART_S),
         f"{engine_unit(profile)}.d/profile.conf": conf,
-        "k25serve.sysusers.conf": _fill("sysusers.conf", user=user),
+        "k25serve.sysusers.conf": fill("sysusers.conf", user=user),
     }
 
 
@@ -72,7 +72,7 @@ def gateway_files(profile: Profile, command: Sequence[str], user: str) -> dict[s
     """Text by path of the gateway's unit. command: starts the gateway."""
     gateway = profile.gateway
     return {
-        GATEWAY: _fill(
+        GATEWAY: fill(
             GATEWAY,
             name=profile.name,
             command=exec_line(command),
@@ -111,5 +111,6 @@ def quoted(word: str, dollar: str = "$$") -> str:
     return text if re.fullmatch(r"[\w@%+=:,./-]+", text, re.ASCII) else f'"{text}"'
 
 
-def _fill(template: str, **values: object) -> str:
+def fill(template: str, **values: object) -> str:
+    """The text of a template of this folder."""
     return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)

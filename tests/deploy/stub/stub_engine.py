@@ -5,11 +5,9 @@ dies the parent ends, as SGLang's does. `--no-such-flag` is refused as argparse 
 """
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
-import time
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -29,23 +27,27 @@ CHILDREN = 8
 CAPACITY = {"max_total_num_tokens": 4096, "internal_states": [{"effective_max_running_requests_per_dp": 16}]}
 
 
-async def main() -> int:
+def main() -> int:
     port = int(sys.argv[sys.argv.index("--port") + 1])
     if "--no-such-flag" in sys.argv:
         print("launch_server.py: error: unrecognized arguments: --no-such-flag", file=sys.stderr)
         return 2
-    if "--hang" in sys.argv:
-        time.sleep(1000)
     children = [
         subprocess.Popen([sys.executable, "-S", "-c", CHILD, str(port + 1 if n == 0 else 0)], start_new_session=True)
         for n in range(CHILDREN)
     ]
+    if "--hang" in sys.argv:
+        signal.pause()
+    return asyncio.run(answer(port, children))
+
+
+async def answer(port: int, children: list["subprocess.Popen[bytes]"]) -> int:
     model = sys.argv[sys.argv.index("--served-model-name") + 1]
     engine = SimEngine(SimSettings(served_model_name=model, prefill_s=0.0, step_s=0.0))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        answer = JSONResponse(CAPACITY) if scope.get("path") == "/server_info" else engine
-        await answer(scope, receive, send)
+        chosen = JSONResponse(CAPACITY) if scope.get("path") == "/server_info" else engine
+        await chosen(scope, receive, send)
 
     serving = asyncio.create_task(serve(app, "127.0.0.1", port))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
@@ -53,11 +55,11 @@ async def main() -> int:
         done, _ = await asyncio.wait({serving}, timeout=0.05)
         if done:
             for child in children:
-                os.kill(child.pid, signal.SIGKILL)
+                child.kill()
             return 0
     print("error: a child died", flush=True)
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A profile tried in the place of what serves now, which comes back by one command or by itself."""
