@@ -16,7 +16,6 @@ from typer.exceptions import TyperException
 from k25serve.bench.cli import app as bench_app
 from k25serve.deploy.commands import app as deploy_app
 from k25serve.drafters.cli import app as drafter_app
-from k25serve.drafters.gate.host import Host
 from k25serve.patches.commands import app as patches_app
 from k25serve.server import usage
 from k25serve.server.ab import app as ab_app
@@ -76,7 +75,11 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Versions of k25serve, SGLang, torch."),
     ] = False,
 ) -> None:
-    context.obj = Host(boot_engine, start_record)
+    # Only they use it, and it costs as much to load as a whole gateway.
+    if context.invoked_subcommand in ("drafter", "bench"):
+        from k25serve.drafters.gate.host import Host
+
+        context.obj = Host(boot_engine, start_record)
 
 
 @app.command()

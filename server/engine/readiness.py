@@ -5,8 +5,6 @@ import contextlib
 import time
 from collections.abc import Callable
 
-import aiohttp
-
 from k25serve.server.config import Profile
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.progress import Progress
@@ -66,6 +64,8 @@ async def wait_ready(
 
 
 async def _first_token(profile: Profile) -> None:
+    import aiohttp
+
     body = {
         "model": profile.served_model_name,
         "messages": [{"role": "user", "content": "Hello"}],

@@ -22,10 +22,16 @@ class SpecStats:
 
     def __post_init__(self) -> None:
         counts = (self.steps, self.proposed, self.accepted, *self.histogram)
-        if any(not isinstance(count, int) or isinstance(count, bool) or count < 0 for count in counts):
+        if set(map(type, counts)) != {int} or min(counts) < 0:
             raise ValueError(f"speculation counts must be integers of at least 0, not {counts}")
         if self.accepted > self.proposed:
             raise ValueError(f"{self.accepted} draft tokens accepted of {self.proposed} proposed")
+
+    def plus(self, other: "SpecStats") -> "SpecStats":
+        histogram = tuple(a + b for a, b in zip_longest(self.histogram, other.histogram, fillvalue=0))
+        return SpecStats(
+            self.steps + other.steps, self.proposed + other.proposed, self.accepted + other.accepted, histogram
+        )
 
     @property
     def reached(self) -> tuple[int, ...]:
@@ -48,8 +54,7 @@ def spec_stats(details: Any) -> SpecStats | None:
         ValueError: not that shape, or counts that can't be true.
     """
     parts = details if isinstance(details, list) else [details]
-    steps = proposed = accepted = 0
-    histogram: list[int] = []
+    total: SpecStats | None = None
     for part in parts:
         if part is None:
             continue
@@ -61,9 +66,8 @@ def spec_stats(details: Any) -> SpecStats | None:
             part.get("spec_num_correct_drafts", 0),
             tuple(part.get("spec_correct_drafts_histogram") or ()),
         )
-        steps, proposed, accepted = steps + one.steps, proposed + one.proposed, accepted + one.accepted
-        histogram = [a + b for a, b in zip_longest(histogram, one.histogram, fillvalue=0)]
-    return SpecStats(steps, proposed, accepted, tuple(histogram)) if steps else None
+        total = one if total is None else total.plus(one)
+    return total if total is not None and total.steps else None
 
 
 def vllm_spec_stats(details: Any) -> SpecStats | None:

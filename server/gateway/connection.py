@@ -10,6 +10,8 @@ Headers = list[tuple[bytes, bytes]]
 """Names in lower case."""
 Sink = Callable[[bytes], Awaitable[None] | None]
 """Takes one read's bytes. What it returns is awaited before it gets more."""
+Through = Callable[[bytes], bool]
+"""Takes one read as it came, if it is a chunk of a body, whole; False: it has not taken it."""
 _HIGH_WATER = 256 * 1024
 """Unread bytes of one answer at which its connection is no longer read."""
 
@@ -35,6 +37,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._complete = True
         self._sink: Sink | None = None
+        self._through: Through | None = None
+        self._between_chunks = False
         self._blocked: Awaitable[None] | None = None
         self._waiting_since = 0.0
         self._reusable = True
@@ -45,28 +49,32 @@ class Connection(asyncio.Protocol):
     def closing(self) -> bool:
         return self._lost or self._transport.is_closing()
 
-    async def ask(self, head: bytes, body: bytes, until: float) -> tuple[int, Headers]:
+    async def ask(self, head: bytes, body: bytes, until: float, sent: Callable[[], None]) -> tuple[int, Headers]:
         """Sends a request; the answer's status and headers. Raises TimeoutError and WireError; see Wire.ask."""
         self._headers, self._status, self._complete = [], 0, False
+        self._between_chunks = False
         # One write, and no copy of a large body.
         self._transport.writelines((head, body)) if len(body) > _HIGH_WATER else self._transport.write(head + body)
+        sent()
         while not self._status:
             await self._wait(until)
         return self._status, self._headers
 
-    async def pump(self, sink: Sink, deadline: Callable[[float], float], look_s: float) -> None:
+    async def pump(
+        self, sink: Sink, deadline: Callable[[float], float], look_s: float, through: Through | None = None
+    ) -> bytes:
         """See Answer.pump."""
         blocked = None
         while True:
-            if self._chunks:
+            if blocked is None and self._chunks and not self._complete:
                 blocked = sink(self._take())
             if blocked is not None:
                 await blocked
                 blocked = None
                 continue
             if self._complete:
-                return
-            self._sink = sink
+                return self._take()
+            self._sink, self._through = sink, through
             self._waiting_since = self._loop.time()
             try:
                 await self._wait(min(deadline(self._waiting_since), self._waiting_since + look_s))
@@ -74,7 +82,7 @@ class Connection(asyncio.Protocol):
                 if self._loop.time() >= deadline(self._waiting_since):
                     raise
             finally:
-                self._sink = None
+                self._sink = self._through = None
             blocked, self._blocked = self._blocked, None
 
     async def read(self, until: float) -> bytes:
@@ -149,14 +157,21 @@ class Connection(asyncio.Protocol):
             # Nothing was asked.
             self.abort()
             return
+        # Where a chunk can begin, the parser need not see a whole one: it stays where it is.
+        if self._through is not None and self._between_chunks and self._blocked is None and self._through(data):
+            self._waiting_since = self._loop.time()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.abort()
             return
-        if self._sink is not None and self._blocked is None and self._chunks:
+        if not data.endswith(b"\r\n"):
+            # The next chunk's size may have begun.
+            self._between_chunks = False
+        if self._sink is not None and self._blocked is None and self._chunks and not self._complete:
             self._blocked = self._sink(self._take())
-            if self._blocked is None and not self._complete:
+            if self._blocked is None:
                 self._waiting_since = self._loop.time()
                 return
         self._wake()
@@ -190,6 +205,12 @@ class Connection(asyncio.Protocol):
         if self._unread > _HIGH_WATER and not self._paused:
             self._paused = True
             self._transport.pause_reading()
+
+    def on_chunk_header(self) -> None:
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._between_chunks = True
 
     def on_message_complete(self) -> None:
         if self._status:

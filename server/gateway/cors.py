@@ -1,5 +1,6 @@
 """Lets pages of listed origins call /v1. Plain ASGI: it wraps the answer's start and nothing else."""
 
+import functools
 from collections.abc import Collection, Mapping
 
 from starlette.types import Message, Send
@@ -25,6 +26,7 @@ def with_cors(send: Send, headers: Mapping[str, str], origins: Collection[str]) 
     """`send`, with the headers that let the page read the answer."""
     extra = [*_allowed(headers, origins), (b"access-control-expose-headers", _EXPOSED)]
 
+    @functools.wraps(send)
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             # An engine's own CORS headers speak for another address.

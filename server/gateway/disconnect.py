@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.types import Receive
 
+from k25serve.server.gateway.eager import begin
 from k25serve.server.gateway.errors import BodyTooLargeError
 
 
@@ -51,9 +52,13 @@ async def unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> None
         gone = True
         task.cancel()
 
+    # What can be done at once is, before there is anything to watch for.
+    rest = begin(work)
+    if rest is None:
+        return
     watching = asyncio.create_task(watch())
     try:
-        await work
+        await rest
     except asyncio.CancelledError:
         # The server may have cancelled it as well.
         if gone and task.uncancel() == 0:

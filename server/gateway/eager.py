@@ -1,8 +1,8 @@
 """Runs a coroutine that seldom has to wait, without a task."""
 
-import types
 from collections.abc import Awaitable, Generator
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 
 def begin(work: Awaitable[None]) -> Awaitable[None] | None:
@@ -15,14 +15,21 @@ def begin(work: Awaitable[None]) -> Awaitable[None] | None:
         waits_for = next(steps)
     except StopIteration:
         return None
-    return _rest(steps, waits_for)
+    return _Rest(steps, waits_for)
 
 
-@types.coroutine
-def _rest(steps: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    try:
-        yield waits_for
-    except BaseException:
-        steps.close()
-        raise
-    yield from steps
+class _Rest(Generator[Any, Any, None]):
+    """Work that has come to its first wait, on which it may be resumed or cancelled as on any other."""
+
+    def __init__(self, steps: Generator[Any, Any, None], waits_for: Any) -> None:
+        self._steps = steps
+        self._first = [waits_for]
+
+    def __await__(self) -> Self:
+        return self
+
+    def send(self, value: Any) -> Any:
+        return self._first.pop() if self._first else self._steps.send(value)
+
+    def throw(self, error: Any, value: BaseException | object = None, traceback: TracebackType | None = None) -> Any:
+        return self._steps.throw(error)

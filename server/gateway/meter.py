@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from k25serve.server.gateway.acceptance import SpecStats
 from k25serve.server.gateway.ended import Ended, Outcome
 from k25serve.server.gateway.metrics import Metrics, Target
+from k25serve.server.gateway.step_gaps import StepGaps
 from k25serve.server.gateway.usage import TOKENS, Reading, Usage
 
 LEFT_UNANSWERED = 499
@@ -39,6 +40,7 @@ class RequestMeter:
         self._spec: SpecStats | None = None
         self._finish_reason: str | None = None
         self._token_reads = 0
+        self._gaps = StepGaps(self._children.step)
         self.code: int | None = None
         """The HTTP status, once it has been sent."""
         self.engine_error = False
@@ -71,13 +73,21 @@ class RequestMeter:
             if reading.finish is not None:
                 self._finish_reason = reading.finish
             self._count_oddities(reading)
-        if not tokens:
-            return
+        if tokens:
+            self._got_tokens(now)
+
+    def read_tokens(self, now: float) -> None:
+        """Takes in a read that said nothing but new tokens."""
+        self._last_read = now
+        self._token_reads += 1
+        self._got_tokens(now)
+
+    def _got_tokens(self, now: float) -> None:
         if self._first_token is None:
             self._first_token = now
             self._children.ttft.observe(now - self._started)
         elif self._one_choice:
-            self._children.step.observe(now - self._last_token)
+            self._gaps.add(now - self._last_token, now)
         self._last_token = now
 
     def read_whole(self, now: float, reading: Reading) -> None:
@@ -98,6 +108,7 @@ class RequestMeter:
         if self.finished:
             return
         self.finished = True
+        self._gaps.flush()
         children = self._children
         if outcome == "disconnected":
             children.disconnects("prefill" if self.code is None and not self.saw_token else "decode").inc()

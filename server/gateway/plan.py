@@ -1,7 +1,7 @@
 """A generation request, checked, and what an arm is sent for it. Pure."""
 
 import json
-import uuid
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +86,7 @@ def make_plan(request: Request, arm: ArmSettings, settings: GatewaySettings) -> 
         InvalidRequestError: nested too deeply to be written again.
     """
     body, words = request.body, WORDS[arm.dialect]
-    rid = uuid.uuid4().hex
+    rid = os.urandom(16).hex()
     fields = _rewritten(request, words, settings)
     if arm.model is not None and body["model"] != arm.model:
         fields["model"] = arm.model

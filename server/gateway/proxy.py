@@ -96,7 +96,7 @@ class _Exchange:
         self._queued_at = arm
         await arm.slots.acquire(self._caller.name, self._runtime.settings.queue_timeout_s)
         self._queued_at = None
-        self._runtime.metrics.queue_wait.labels(arm.name).observe(perf_counter() - self._started)
+        arm.queue_wait.observe(perf_counter() - self._started)
 
     async def _ask(self, arm: Arm, *, last: bool) -> bool:
         runtime = self._runtime

@@ -17,6 +17,7 @@ from k25serve.server.gateway.eager import begin
 from k25serve.server.gateway.ended import Outcome
 from k25serve.server.gateway.engine_errors import openai_error
 from k25serve.server.gateway.errors import ClosedError, GatewayError, Headers, UpstreamError, UpstreamTimeoutError
+from k25serve.server.gateway.lane import Lane
 from k25serve.server.gateway.meter import RequestMeter
 from k25serve.server.gateway.plan import Plan
 from k25serve.server.gateway.reply import JSON, send_error, send_whole
@@ -106,12 +107,18 @@ class Relay:
     async def _open(self) -> Answer:
         settings = self._settings
         limit_s = settings.first_token_timeout_s if self._plan.stream else settings.answer_timeout_s
-        self._meter.called_engine(perf_counter())
+        called_at = perf_counter()
+
+        def sent() -> None:
+            # What can be made ready while the engine works is.
+            self._meter.called_engine(called_at)
+            self._frames = StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
+
         breaker = self._arm.breaker
         breaker.begin()
         try:
             until = self._loop.time() + limit_s
-            response = await self._upstream.open(self._plan.path, self._plan.body, self._trace, until)
+            response = await self._upstream.open(self._plan.path, self._plan.body, self._trace, until, sent)
         except TimeoutError as error:
             breaker.failed()
             raise self._give_up() from error
@@ -149,15 +156,16 @@ class Relay:
             }
         )
         self._streaming = True
-        frames = StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
+        frames = self._frames
         failure: UpstreamError | None = None
+        last = b""
         try:
-            await self._frames(response, frames)
+            last = await self._forward(response, frames)
         except TimeoutError:
             failure = self._give_up()
         except WireError:
             failure = self._cut_off()
-        rest, readings = frames.finish()
+        rest, readings = frames.finish(last)
         self._meter.read(perf_counter(), readings)
         if frames.complete:
             self._settle_stream()
@@ -168,8 +176,8 @@ class Relay:
         await self._send({"type": "http.response.body", "body": rest})
         self._meter.answered(perf_counter())
 
-    async def _frames(self, response: Answer, frames: StreamFilter) -> None:
-        """Forwards every read at once. Raises TimeoutError when the engine falls silent."""
+    async def _forward(self, response: Answer, frames: StreamFilter) -> bytes:
+        """Forwards every read at once, but for the last. Raises TimeoutError when the engine falls silent."""
         meter, send = self._meter, self._send
         idle_s = self._settings.idle_timeout_s
         first_token_at = self._started + self._settings.first_token_timeout_s
@@ -183,10 +191,18 @@ class Relay:
                 self._settle_stream()
             return begin(send({"type": "http.response.body", "body": out, "more_body": True})) if out else None
 
+        lane = Lane.of(send)
+
+        def through(read: bytes) -> bool:
+            if lane is None or not frames.passes(read) or not lane.write(read):
+                return False
+            meter.read_tokens(perf_counter())
+            return True
+
         def deadline(waiting_since: float) -> float:
             return waiting_since + idle_s if meter.saw_token else first_token_at
 
-        await response.pump(forward, deadline, idle_s)
+        return await response.pump(forward, deadline, idle_s, through)
 
     async def _whole(self, response: Answer, raw: bytes) -> None:
         now = perf_counter()

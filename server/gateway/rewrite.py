@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from k25serve.server.gateway.arms.dialects import WORDS, Words
 from k25serve.server.gateway.errors import InvalidRequestError
 
@@ -58,7 +60,7 @@ def merge(raw: bytes, body: dict[str, Any], added: dict[str, Any]) -> bytes:
             return raw
         if added.keys().isdisjoint(body):
             head = raw.rstrip(b" \t\r\n")[:-1]
-            return head + (b"," if body else b"") + _dumps(added)[1:]
+            return head + (b"," if body else b"") + orjson.dumps(added)[1:]
         return _dumps({**json.loads(raw), **added})
     except RecursionError:
         raise InvalidRequestError("The body is nested too deeply: send fewer levels.", None) from None

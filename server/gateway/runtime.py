@@ -124,7 +124,7 @@ def _arm(
         metrics.queue_depth.labels(one.name),
     )
     breaker = Breaker(settings.breaker, metrics.breaker_state.labels(one.name))
-    return Arm(one, Upstream(settings, one, metrics), readiness, breaker, slots)
+    return Arm(one, Upstream(settings, one, metrics), readiness, breaker, slots, metrics.queue_wait.labels(one.name))
 
 
 def _run(stack: contextlib.AsyncExitStack, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -1,10 +1,8 @@
 """Recognises a frame that differs from an earlier one in its text alone, without parsing it. Pure."""
 
-import re
-
 _TEXT_KEYS = (b'"content":"', b'"reasoning_content":"', b'"reasoning":"', b'"text":"')
-# Not in it: what ends or escapes a JSON string, what it can't hold, and the first byte of Kimi's tool-call markers.
-_PLAIN = re.compile(rb'[^"\\<\x00-\x1f]+')
+_NOT_PLAIN = b'"\\<' + bytes(range(32))
+"""What ends or escapes a JSON string, what it can't hold, and the first byte of Kimi's tool-call markers."""
 _ID_LIKE = b"functions_"
 """At the start of a string it may be a tool call's id; see dialect/rules.py."""
 
@@ -33,19 +31,20 @@ class FrameShape:
                 self._before, self._after = frame[:start], frame[stop:]
                 return
 
-    def fits(self, data: bytes) -> bool:
-        """Whether `data` is exactly one frame of the shape."""
+    def fits(self, data: bytes, start: int = 0, stop: int | None = None) -> bool:
+        """Whether `data[start:stop]` is exactly one frame of the shape."""
         before, after = self._before, self._after
+        stop = len(data) if stop is None else stop
         return (
-            data.startswith(before)
-            and data.endswith(after)
+            data.startswith(before, start)
+            and data.endswith(after, start, stop)
             and before != b""
-            and self._is_plain(data[len(before) : -len(after)])
+            and self._is_plain(data[start + len(before) : stop - len(after)])
         )
 
     @staticmethod
     def _is_plain(text: bytes) -> bool:
-        if _PLAIN.fullmatch(text) is None or text.startswith(_ID_LIKE):
+        if not text or len(text.translate(None, _NOT_PLAIN)) != len(text) or text.startswith(_ID_LIKE):
             return False
         return text.isascii() or _is_utf8(text)
 

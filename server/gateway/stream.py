@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from k25serve.server.gateway.dialect.answer import StreamRewriter
+from k25serve.server.gateway.lane import payload_start
 from k25serve.server.gateway.rewrite import Strip
 from k25serve.server.gateway.shape import FrameShape
 from k25serve.server.gateway.sse import FrameSplitter
@@ -27,10 +28,15 @@ class StreamFilter:
         self.complete = False
         """The stream said how it ended: with [DONE] or with an error of the engine's own."""
 
+    def passes(self, read: bytes) -> bool:
+        """Whether `read`, in HTTP's framing, is one chunk that is one frame, with tokens, that goes on unchanged."""
+        start = payload_start(read)
+        return start > 0 and self._shape.fits(read, start, len(read) - 2) and self._quiet
+
     def feed(self, data: bytes) -> tuple[bytes, Sequence[Reading]]:
         """Takes one read; returns the bytes to forward now and what its frames say."""
         rewriter = self._rewriter
-        if self._shape.fits(data) and not self._splitter.open and (rewriter is None or not rewriter.alert):
+        if self._shape.fits(data) and self._quiet:
             return data, _ONE_OF_TOKENS
         frames = self._splitter.feed(data)
         readings = [self._read(frame) for frame in frames]
@@ -43,23 +49,29 @@ class StreamFilter:
             self._shape.learn(data)
         return out, readings
 
-    def finish(self) -> tuple[bytes, list[Reading]]:
-        """The open frame's bytes at the end of the stream, and what they say.
+    @property
+    def _quiet(self) -> bool:
+        """Nothing that came before matters to the next frame."""
+        return not self._splitter.open and (self._rewriter is None or not self._rewriter.alert)
+
+    def finish(self, last: bytes = b"") -> tuple[bytes, Sequence[Reading]]:
+        """Takes the `last` read; returns the bytes that are left to forward, the open frame's too, and what they say.
 
         After [DONE] they pass as they are. Before it, an open frame whose JSON is whole lacks only its blank line and
         gets it; one that was cut inside its JSON is dropped.
         """
+        out, readings = self.feed(last) if last else (b"", ())
         held = self._splitter.held
         rewriter = self._rewriter
         if not held:
-            return b"" if rewriter is None else rewriter.flush(), []
+            return out if rewriter is None else out + rewriter.flush(), readings
         reading = self._read(held)
         frame = strip_frame(held, reading, self._strip)
         if frame and not self.complete:
             frame = b"" if reading.unreadable or reading.empty else frame.rstrip(b"\r\n") + b"\n\n"
         if rewriter is not None:
             frame = rewriter.frame(frame, reading) + rewriter.flush()
-        return frame, [reading]
+        return out + frame, [*readings, reading]
 
     def _read(self, frame: bytes) -> Reading:
         reading = read_frame(frame)

@@ -8,6 +8,7 @@ import orjson
 from k25serve.server.gateway.rewrite import Strip
 from k25serve.server.gateway.usage import Reading
 
+_DECODER = json.JSONDecoder()
 _ENVELOPE = frozenset({"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"})
 
 _SPEC = (("sglext", "spec_tokens_details"), ("metrics", "speculative_decoding"))
@@ -86,7 +87,7 @@ def _cut_member(raw: bytes, key: str) -> bytes:
     value_start = raw.index(b":", start + len(name)) + 1
     value = raw[value_start:].decode()
     leading = len(value) - len(value.lstrip())
-    _, stop = json.JSONDecoder().raw_decode(value, leading)
+    _, stop = _DECODER.raw_decode(value, leading)
     end = value_start + len(value[:stop].encode())
     before, after = raw[:start].rstrip(), raw[end:].lstrip()
     if before.endswith(b","):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -35,11 +35,13 @@ class Upstream:
         if arm.api_key is not None:
             self._headers += f"authorization: Bearer {arm.api_key.get_secret_value()}\r\n".encode()
 
-    async def open(self, path: str, body: bytes, trace: Mapping[str, str], until: float) -> Answer:
+    async def open(
+        self, path: str, body: bytes, trace: Mapping[str, str], until: float, sent: Callable[[], None]
+    ) -> Answer:
         """Sends a request and waits for the answer's headers, which SGLang holds back until the first token.
 
-        `trace`: headers to send beside our own. `until`: on the event loop's clock.
-        The caller closes the response. Cancelling this closes the connection.
+        `trace`: headers to send beside our own. `until`: on the event loop's clock. `sent`: called
+        when the request has left. The caller closes the response. Cancelling this closes the connection.
 
         Raises:
             UnreachableError: no connection.
@@ -50,7 +52,7 @@ class Upstream:
         if trace:
             headers += "".join(f"{name}: {value}\r\n" for name, value in trace.items()).encode("latin-1")
         try:
-            return await self._wire.ask("POST", path, headers, body, until)
+            return await self._wire.ask("POST", path, headers, body, until, sent)
         except ConnectionAbortedError as error:
             limit = self._settings.connect_timeout_s
             raise self._unreachable(f"did not accept a connection within {limit:g} s", "connect_timeout") from error

@@ -8,6 +8,7 @@ from k25serve.server.gateway.cors import preflight_headers, with_cors
 from k25serve.server.gateway.disconnect import ClientGoneError
 from k25serve.server.gateway.errors import BodyEncodingError, RejectedError, UnknownPathError, WrongMethodError
 from k25serve.server.gateway.fields import shown
+from k25serve.server.gateway.lane import join_head
 from k25serve.server.gateway.meter import LEFT_UNANSWERED
 from k25serve.server.gateway.metrics import REJECTED, Metrics
 from k25serve.server.gateway.models import model_card, model_list
@@ -27,6 +28,7 @@ def is_v1(path: str) -> bool:
 async def handle(scope: Scope, receive: Receive, send: Send) -> None:
     """Serves one request under /v1. Only the paths listed here reach the engine, whose other paths can stop it."""
     runtime = runtime_of(scope)
+    join_head(send)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     origins = runtime.settings.cors_origins
     if origins and "origin" in headers:

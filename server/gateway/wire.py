@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from k25serve.server.gateway.connection import Connection, Headers, Sink
+from k25serve.server.gateway.connection import Connection, Headers, Sink, Through
 
 # SGLang's uvicorn closes an idle connection after 5 s. A POST sent in that instant is lost and can't be repeated
 # safely, so ours are dropped well before.
@@ -30,9 +30,12 @@ class Answer:
         value = self.header(b"content-type") or b""
         return value.partition(b";")[0].strip().lower().decode("latin-1")
 
-    async def pump(self, sink: Sink, deadline: Callable[[float], float], look_s: float) -> None:
-        """Hands every read's bytes to `sink`, from within the read itself, until the answer's end.
+    async def pump(
+        self, sink: Sink, deadline: Callable[[float], float], look_s: float, through: Through | None = None
+    ) -> bytes:
+        """Hands every read's bytes to `sink`, from within the read itself, but for the last, which it returns.
 
+        `through` is asked first, where a read may be a whole chunk: it gets the bytes as they came, framing included.
         `deadline`: until when the next bytes have to come, given since when they are waited for; both on the event
         loop's clock. It is looked at each `look_s` seconds, so it may move.
 
@@ -41,7 +44,7 @@ class Answer:
             WireError: the connection broke first.
         """
         assert self._connection is not None
-        await self._connection.pump(sink, deadline, look_s)
+        return await self._connection.pump(sink, deadline, look_s, through)
 
     async def read(self, until: float) -> bytes:
         """The whole body.
@@ -75,10 +78,18 @@ class Wire:
         """The one that was used last is at the right."""
         self._open: set[Connection] = set()
 
-    async def ask(self, method: str, path: str, headers: bytes, body: bytes, until: float) -> Answer:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        headers: bytes,
+        body: bytes,
+        until: float,
+        sent: Callable[[], None] = lambda: None,
+    ) -> Answer:
         """Sends a request and waits for the answer's headers. Cancelled, it cuts the connection.
 
-        `headers` are whole lines; Host and Content-Length are added.
+        `headers` are whole lines; Host and Content-Length are added. `sent` is called when the request has left.
 
         Raises:
             ConnectionError: no connection; its subclass ConnectionAbortedError: none in time.
@@ -88,7 +99,7 @@ class Wire:
         connection = self._reusable() or await self._connect()
         head = f"{method} {path} HTTP/1.1\r\ncontent-length: {len(body)}\r\nhost: ".encode() + self._netloc + b"\r\n"
         try:
-            status, got = await connection.ask(head + headers + b"\r\n", body, until)
+            status, got = await connection.ask(head + headers + b"\r\n", body, until, sent)
         except BaseException:
             connection.abort()
             raise

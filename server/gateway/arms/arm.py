@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from prometheus_client import Histogram
+
 from k25serve.server.gateway.admission.slots import Slots
 from k25serve.server.gateway.arms.breaker import Breaker
 from k25serve.server.gateway.arms.dialects import WORDS, Words
@@ -17,6 +19,7 @@ class Arm:
     readiness: Readiness
     breaker: Breaker
     slots: Slots
+    queue_wait: Histogram
 
     @property
     def name(self) -> str:

@@ -50,7 +50,7 @@ def thinking_fields(body: dict[str, Any], settings: ThinkingSettings) -> dict[st
     if wanted is not None and given.get("thinking") is not wanted:
         fields[_TEMPLATE] = {**given, "thinking": wanted}
     sampling = settings.sampling_off if wanted is False else settings.sampling_on
-    for name, value in sampling.model_dump(exclude_none=True).items():
+    for name, value in sampling.given.items():
         if body.get(name) is None:
             fields[name] = value
     return fields

@@ -64,6 +64,28 @@ async def test_cancelling_reaches_the_work(waits):
     assert cleaned == [1]
 
 
+async def test_work_that_is_cancelled_may_wait_once_more():
+    ended = []
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            ended.append(1)
+            raise
+
+    async def finish(rest):
+        await rest
+
+    task = asyncio.create_task(finish(begin(work())))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [1]
+
+
 def test_an_error_comes_out_of_begin():
     async def work():
         raise ValueError("no")

@@ -53,6 +53,13 @@ def test_what_has_another_shape_or_no_plain_text(data):
     assert not learned().fits(data)
 
 
+def test_a_frame_inside_other_bytes():
+    data = b"ab" + frame("other") + b"c"
+    assert learned().fits(data, 2, len(data) - 1)
+    assert not learned().fits(data, 2)
+    assert not learned().fits(data, 1, len(data) - 1)
+
+
 def test_nothing_fits_before_a_frame_was_learned():
     assert not FrameShape().fits(b"")
     assert not FrameShape().fits(frame("a"))

@@ -64,9 +64,9 @@ async def ask(wire, body=b"{}", until=None):
 
 async def pumped(answer, seconds=1.0):
     reads = []
-    await answer.pump(reads.append, lambda since: since + seconds, seconds)
+    last = await answer.pump(reads.append, lambda since: since + seconds, seconds)
     answer.close()
-    return reads
+    return [*reads, last] if last else reads
 
 
 async def test_a_request_and_its_answer():
@@ -103,6 +103,14 @@ async def test_each_read_is_handed_on_at_once():
         assert await pumped(await ask(wire)) == [b"one", b"twothree"]
 
 
+async def test_the_last_read_is_returned():
+    async with wire_to(writes(CHUNKED, chunk(b"one"), chunk(b"two") + b"0\r\n\r\n")) as wire:
+        reads = []
+        answer = await ask(wire)
+        assert await answer.pump(reads.append, lambda since: since + 1, 1) == b"two"
+        assert reads == [b"one"]
+
+
 async def test_a_sink_that_waits_gets_no_more_until_it_is_done():
     gate, reads = asyncio.Event(), []
 
@@ -116,8 +124,7 @@ async def test_a_sink_that_waits_gets_no_more_until_it_is_done():
         await asyncio.sleep(0.1)
         assert len(reads) == 1
         gate.set()
-        await pumping
-        assert b"".join(reads) == b"x" * 5000
+        assert b"".join(reads) + await pumping == b"x" * 5000
 
 
 async def test_an_answer_that_nobody_reads_is_not_piled_up():
