@@ -234,7 +234,7 @@ def roofline(
 
 @app.command()
 def adaptive(
-    output: Annotated[Path, typer.Argument(metavar="FILE", help="For SGLang's --speculative-adaptive-config.")],
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="For a profile's speculation.adaptive.")],
     machine: Machine = DEFAULT_MACHINE,
     accept: Accept = "golden",
     context: Annotated[
@@ -245,23 +245,28 @@ def adaptive(
         str | None, typer.Option("--profile", "-p", metavar="NAME|FILE", help="Check that its server can adapt.")
     ] = None,
 ) -> None:
-    """Write SGLang's adaptive-speculation config for this machine, with no speculation where it does not pay.
+    """Write which numbers of draft steps each batch size may switch between, and what steps cost by batch and context.
 
-    Form of SGLang 0.5.23; EAGLE and EAGLE3 with topk 1 only, not with DP attention, two-batch overlap or pdmux.
+    Form of SGLang 0.5.23's --speculative-adaptive-config, with the costs beside it, by which the patch adaptive_costs
+    decides; one of the arms is no speculation. EAGLE and EAGLE3 with topk 1 only, not with DP attention, two-batch
+    overlap or pdmux.
     """
     import orjson
 
     from k25serve.bench.outputs import check_file
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.adaptive import adaptive_config, check_profile
+    from k25serve.bench.plan.step_costs import step_costs, with_costs
     from k25serve.server.config import load_profile
 
     check_file("FILE", output)
     if profile is not None:
         check_profile(load_profile(profile, need_models=False))
-    config = adaptive_config(_planner(machine, verify_rows), load_accept(accept), context)
+    planner, curve = _planner(machine, verify_rows), load_accept(accept)
+    config = with_costs(adaptive_config(planner, curve, context), step_costs(planner, curve))
     output.write_bytes(orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    typer.echo(f"{output}: " + ", ".join(f"batch {size}: {slot['candidate_steps']}" for size, slot in config.items()))
+    slots = (f"batch {size}: {slot['candidate_steps']}" for size, slot in config.items() if size.isdigit())
+    typer.echo(f"{output}: " + ", ".join(slots))
 
 
 def _planner(machine: str, verify_rows: str = "tokens", link: str | None = None) -> "Planner":

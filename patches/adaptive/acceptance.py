@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 MEMORY = 512.0
-"""Requests' verifications after which an observation weighs 1/e."""
-INERTIA = 16.0
-"""What is believed weighs at least as much as this many observations, however old."""
+"""Steps after which an observation weighs 1/e."""
+INERTIA, MOST = 16.0, 2048.0
+"""What is believed weighs as much as so many observations, at least, however old, and at most: drift shows soon."""
 LEAST_VARIANCE = 0.05
 MOST_LIKELY = 0.98
 
@@ -25,7 +25,7 @@ class Acceptance:
 
     def observe(self, steps: int, accepted: Sequence[int]) -> None:
         """Take in one step: `steps` were drafted for each request, `accepted` of them taken, [requests]."""
-        self._age(len(accepted))
+        self._age()
         for position in range(steps):
             tried = sum(1 for count in accepted if count >= position)
             taken = sum(1 for count in accepted if count > position)
@@ -33,11 +33,11 @@ class Acceptance:
                 break
             total = self._weights[position] + tried
             self._chances[position] = (self._chances[position] * self._weights[position] + taken) / total
-            self._weights[position] = total
-            self._fresh[position] += tried
+            self._weights[position] = min(MOST, total)
+            self._fresh[position] = min(MOST, self._fresh[position] + tried)
 
-    def _age(self, rows: int) -> None:
-        kept = math.exp(-rows / MEMORY)
+    def _age(self) -> None:
+        kept = math.exp(-1 / MEMORY)
         self._weights = [max(INERTIA, weight * kept) for weight in self._weights]
         self._fresh = [fresh * kept for fresh in self._fresh]
 

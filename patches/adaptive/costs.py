@@ -69,21 +69,26 @@ class StepCosts(BaseModel):
 
 def read_costs(path: Path) -> StepCosts:
     """The table of a file that `k25serve bench plan adaptive` wrote. Raises CostError."""
+    make = f"make it with: k25serve bench plan adaptive {path}"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CostError(
-            f"{path}: can't be read as JSON ({error}); make it with: k25serve bench plan adaptive"
-        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CostError(f"{path}: can't be read as JSON ({error}); {make}") from None
     if not isinstance(content, dict) or KEY not in content:
-        raise CostError(f"{path}: has no {KEY}; make it with: k25serve bench plan adaptive {path}")
+        raise CostError(f"{path}: has no {KEY}; {make}")
     try:
         # Through JSON, since strict Python input would refuse lists.
-        return StepCosts.model_validate_json(json.dumps(content[KEY]))
+        costs = StepCosts.model_validate_json(json.dumps(content[KEY]))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in (KEY, *first["loc"]))
-        raise CostError(f"{path}: {field}: {first['msg']}; make it with: k25serve bench plan adaptive") from None
+        raise CostError(f"{path}: {field}: {first['msg']}; {make}") from None
+    for size, slot in content.items():
+        arms = slot.get("candidate_steps") if size.isdigit() and isinstance(slot, dict) else []
+        if not isinstance(arms, list) or not set(arms) <= set(costs.steps):
+            known = list(costs.steps)
+            raise CostError(f"{path}: {size}.candidate_steps {arms}: the table has costs of {known} only; {make}")
+    return costs
 
 
 def _between(points: Sequence[int], value: float) -> tuple[int, int, float]:

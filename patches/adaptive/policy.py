@@ -15,45 +15,66 @@ from k25serve.patches.adaptive.acceptance import Acceptance
 from k25serve.patches.adaptive.budget import Budget
 from k25serve.patches.adaptive.costs import StepCosts
 
-EXPLORE_SHARE = 0.02
-HYSTERESIS = 0.01
 DEVIATIONS = 1.5
-PROBE_ROWS = 64
 PROBE_STEPS = 4
-WARM_STEPS = 32
+COLD_PROBE_ROWS = 64
+"""Requests' verifications after a warm-up, which has to be worth its price."""
+WARM_STEPS = 64
 SETTLE_STEPS = 4
-"""Verifications after stale drafts that say nothing of the drafter."""
+"""Steps with extension until what is accepted says something of the drafter again."""
 CHEAP = 0.005
 """Share of a step below which the drafter's cache is always kept up to date."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to do in one decode step. extend: bring the drafter's cache up to date after a step without drafts."""
+    """What to do in one decode step. extend: bring the drafter's cache up to date. probe: it is exploration."""
 
     steps: int
     extend: bool = True
+    probe: bool = False
 
 
 @dataclass
 class _Probe:
-    """steps: the arm. warm, left: steps still to run without drafts but with extension, and with drafts."""
+    """warm, left: steps to come without drafts but with extension, and with `steps` drafts.
+
+    instead: the arm that would have run; token_seconds: what a request's token costs there.
+    """
 
     steps: int
     warm: int
     left: int
-    token_seconds: float  # what a request's token costs on the arm that would have run instead
+    instead: int
+    token_seconds: float
+
+
+@dataclass(frozen=True)
+class _Here:
+    """One decode step's arms: seconds of each, and tokens per second and request. stale: 0 is without extension."""
+
+    batch: int
+    seconds: dict[int, float]
+    rates: dict[int, float]
+    stale: bool
 
 
 class Policy:
-    """Decides before every decode step; learns from every verification. One object per scheduler."""
+    """Decides before every decode step; learns from every verification. One object per scheduler.
 
-    def __init__(self, costs: StepCosts, explore_share: float = EXPLORE_SHARE, hysteresis: float = HYSTERESIS) -> None:
-        self._costs = costs
+    explore_share: of the time by the table, what probes may cost at most. hysteresis: relative gain that a change of
+    arm must promise. Raises ValueError where one is outside 0 to 0.5.
+    """
+
+    def __init__(self, costs: StepCosts, explore_share: float = 0.015, hysteresis: float = 0.005) -> None:
+        for name, value in (("explore_share", explore_share), ("hysteresis", hysteresis)):
+            if not 0 <= value <= 0.5:
+                raise ValueError(f"{name} {value} must be between 0 and 0.5; 0.015 and 0.005 are the defaults")
+        self.costs = costs
+        self.budget = Budget(explore_share)
         self._hysteresis = hysteresis
         self._acceptance = Acceptance(costs.accept_chances)
-        self.budget = Budget(explore_share)
-        self._steps: int | None = None
+        self._steps = 0
         self._probe: _Probe | None = None
         self._settling = 0
 
@@ -62,68 +83,73 @@ class Policy:
 
         Raises ValueError where no arm is in the table.
         """
-        seconds = {k: value for k, value in self._costs.at(batch, context).items() if k in arms}
-        if not seconds:
-            raise ValueError(f"none of the steps {sorted(arms)} is in the cost table, which has {self._costs.steps}")
-        keep_warm = self._costs.draft_extend_seconds
-        stale = 0 in seconds and keep_warm > CHEAP * seconds[0]
-        if 0 in seconds and not stale:
-            seconds[0] += keep_warm
-        rates = {k: self._acceptance.tokens(k) / value for k, value in seconds.items()}
-        self._settle_on(rates)
-        choice = self._explore(seconds, rates, batch, stale)
-        if choice.steps == 0 and not choice.extend:
-            self._settling = SETTLE_STEPS
-        self.budget.pass_time(seconds[choice.steps] + (keep_warm if stale and choice == Choice(0) else 0.0))
+        here = self._look(batch, context, arms)
+        self._settle_on(here.rates)
+        choice = self._explore(here)
+        self._settling = max(0, self._settling - 1) if choice.extend else SETTLE_STEPS
+        extension = self.costs.draft_extend_seconds if here.stale and choice.steps == 0 and choice.extend else 0.0
+        self.budget.pass_time(here.seconds[choice.steps] + extension)
         return choice
 
     def observe(self, steps: int, accepted: Sequence[int]) -> None:
         """What a verification of `steps` drafts a request accepted, [requests]. It may come a step late."""
-        if steps and self._settling:
-            self._settling -= 1
-            accepted = []
-        self._acceptance.observe(steps, accepted)
+        if not steps or not accepted:
+            self._acceptance.observe(0, accepted)
+            return
         probe = self._probe
-        if probe is not None and accepted and steps == probe.steps:
-            self.budget.spend(-probe.token_seconds * sum(accepted) / len(accepted))
+        if probe is not None and steps == probe.steps:
+            gained = sum(max(0, count - probe.instead) for count in accepted) / len(accepted)
+            self.budget.spend(-gained * probe.token_seconds)
+        if not self._settling:
+            self._acceptance.observe(steps, accepted)
+
+    def _look(self, batch: int, context: float, arms: Collection[int]) -> _Here:
+        seconds = {k: value for k, value in self.costs.at(batch, context).items() if k in arms}
+        if not seconds:
+            raise ValueError(f"none of the steps {sorted(arms)} is in the cost table, which has {self.costs.steps}")
+        extension = self.costs.draft_extend_seconds
+        stale = 0 in seconds and extension > CHEAP * seconds[0]
+        if 0 in seconds and not stale:
+            seconds[0] += extension
+        rates = {k: self._acceptance.tokens(k) / value for k, value in seconds.items()}
+        return _Here(batch, seconds, rates, stale)
 
     def _settle_on(self, rates: dict[int, float]) -> None:
         best = max(rates, key=lambda k: rates[k])
-        running = rates.get(self._steps, 0.0) if self._steps is not None else 0.0
-        if rates[best] > running * (1 + self._hysteresis):
+        if rates[best] > rates.get(self._steps, 0.0) * (1 + self._hysteresis):
             self._steps = best
 
-    def _explore(self, seconds: dict[int, float], rates: dict[int, float], batch: int, stale: bool) -> Choice:
-        assert self._steps is not None
-        running = self._steps
-        rest = Choice(running, extend=running > 0 or not stale)
+    def _explore(self, here: _Here) -> Choice:
+        rest = Choice(self._steps, extend=self._steps > 0 or not here.stale)
         probe = self._probe
-        if probe is None or not probe.left or probe.steps <= running or probe.steps not in seconds:
-            probe = self._begin(seconds, rates, batch, stale and running == 0)
-            if probe is None:
-                return rest
-            self._probe = probe
+        if probe is None or not probe.left or probe.instead != self._steps or probe.steps not in here.seconds:
+            probe = self._probe = self._begin(here)
+        if probe is None:
+            return rest
         warming = probe.warm > 0
-        cost = self._costs.draft_extend_seconds if warming else seconds[probe.steps] - probe.token_seconds
+        extra = here.seconds[probe.steps] - here.seconds[self._steps]
+        cost = self.costs.draft_extend_seconds if warming else max(0.0, extra)
         if not self.budget.allows(cost):  # the batch grew
             probe.left = 0
             return rest
         self.budget.spend(cost)
         if warming:
             probe.warm -= 1
-            return Choice(0)
+            return Choice(0, probe=True)
         probe.left -= 1
-        return Choice(probe.steps)
+        return Choice(probe.steps, probe=True)
 
-    def _begin(self, seconds: dict[int, float], rates: dict[int, float], batch: int, stale: bool) -> _Probe | None:
-        """A probe of the arm that might be best, if one might be better than the running one and can be afforded."""
-        assert self._steps is not None
-        running = rates[self._steps]
-        hopes = {k: self._acceptance.high(k, DEVIATIONS) / seconds[k] for k in seconds if k > self._steps}
-        arm = max(hopes, key=lambda k: hopes[k], default=None)
-        if arm is None or hopes[arm] <= running * (1 + self._hysteresis):
+    def _begin(self, here: _Here) -> _Probe | None:
+        """A probe of the cheapest arm that might be better than the running one, if there is one that we can afford."""
+        running, seconds = self._steps, here.seconds
+        bar = here.rates[running] * (1 + self._hysteresis)
+        above = (k for k in sorted(seconds) if k > running)
+        arm = next((k for k in above if self._acceptance.high(k, DEVIATIONS) > bar * seconds[k]), None)
+        if arm is None:
             return None
-        warm = WARM_STEPS if stale else 0
-        left = max(PROBE_STEPS, math.ceil(PROBE_ROWS / batch))
-        worst = warm * self._costs.draft_extend_seconds + left * max(0.0, seconds[arm] - 1 / running)
-        return _Probe(arm, warm, left, 1 / running) if self.budget.allows(worst) else None
+        cold = running == 0 and here.stale
+        warm = WARM_STEPS if cold else 0
+        left = max(PROBE_STEPS, math.ceil(COLD_PROBE_ROWS / here.batch)) if cold else PROBE_STEPS
+        # More drafts bring at least the tokens that fewer bring, so the time beyond the running arm's is the most lost.
+        worst = warm * self.costs.draft_extend_seconds + left * max(0.0, seconds[arm] - seconds[running])
+        return _Probe(arm, warm, left, running, 1 / here.rates[running]) if self.budget.allows(worst) else None

@@ -1,7 +1,21 @@
 """The manifest."""
 
 from k25serve.patches.manifest.row import Row
-from k25serve.patches.manifest.rows import accepted_tokens, mla_verify, self_check, spec_tokens_details, step_seconds
+from k25serve.patches.manifest.rows import (
+    accepted_tokens,
+    adaptive_costs,
+    mla_verify,
+    self_check,
+    spec_tokens_details,
+    step_seconds,
+)
 
 # In the order in which they are put in place: of two hooks on one name, the later one is the outer.
-ROWS: tuple[Row, ...] = (mla_verify.ROW, step_seconds.ROW, accepted_tokens.ROW, spec_tokens_details.ROW, self_check.ROW)
+ROWS: tuple[Row, ...] = (
+    mla_verify.ROW,
+    step_seconds.ROW,
+    accepted_tokens.ROW,
+    adaptive_costs.ROW,
+    spec_tokens_details.ROW,
+    self_check.ROW,
+)

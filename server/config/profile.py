@@ -104,8 +104,8 @@ class Engine(Section):
 class Speculation(Section):
     """How tokens are drafted. All choices are lossless up to numerics.
 
-    `adaptive`: a file of `k25serve bench plan adaptive`, by which the number of draft steps follows load and acceptance;
-    `num_steps` is where it begins.
+    `adaptive`: a file of `k25serve bench plan adaptive`, by which the number of draft steps follows load and
+    acceptance; `num_steps` is where it begins.
     """
 
     algorithm: Literal["none", "eagle3", "ngram"] = "none"

@@ -29,8 +29,8 @@ def engine_env(profile: Profile, environ: Mapping[str, str] = os.environ) -> dic
     PATH gains the interpreter's folder where it lacks it: SGLang compiles kernels with the `ninja` installed there.
     """
     added = DIE_AT_ONCE | profile.engine.env
-    if profile.patches or SWITCHES_ENV in environ:
-        added[SWITCHES_ENV] = json.dumps(profile.patches)
+    if profile.switches or SWITCHES_ENV in environ:
+        added[SWITCHES_ENV] = json.dumps(profile.switches)
     folder, path = str(Path(sys.executable).parent), environ.get("PATH", os.defpath)
     if folder not in path.split(os.pathsep):
         added.setdefault("PATH", f"{folder}{os.pathsep}{path}")
@@ -101,7 +101,8 @@ def _speculation_flags(speculation: Speculation, engine: Engine) -> dict[str, st
         "--speculative-draft-attention-backend": speculation.draft_attention_backend,
         # Unset, the drafter would inherit the target's quantization and fail to load.
         "--speculative-draft-model-quantization": "unquant",
-        "--speculative-adaptive": speculation.adaptive,
+        "--speculative-adaptive": speculation.adaptive is not None,
+        "--speculative-adaptive-config": speculation.adaptive,
     }
 
 

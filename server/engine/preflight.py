@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from k25serve.drafters.checkpoint import CheckpointError, read_header
+from k25serve.patches.adaptive.costs import CostError, read_costs
 from k25serve.server.config import Profile
 from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import CPU_SGLANG, SUPPORTED_SGLANG
@@ -35,7 +36,17 @@ def preflight(profile: Profile) -> None:
     check_tokenizer("target", profile.target)
     if profile.speculation.drafter is not None:
         check_model("speculation.drafter", profile.speculation.drafter)
+    if profile.speculation.adaptive is not None:
+        check_costs(Path(profile.speculation.adaptive))
     check_compiler(profile)
+
+
+def check_costs(path: Path) -> None:
+    """Raise unless the file of `speculation.adaptive` holds costs of every number of steps that it allows."""
+    try:
+        read_costs(path)
+    except CostError as error:
+        raise PreflightError(f"speculation.adaptive {error}") from None
 
 
 def check_port(field: str, host: str, port: int) -> None:

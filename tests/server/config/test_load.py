@@ -52,6 +52,12 @@ def test_models_may_stay_unset_where_they_are_not_needed() -> None:
         ("engine: {port: 8000}", "engine.port and gateway.port are both 8000"),
         ("speculation: {drafter: null}", "algorithm eagle3 needs drafter"),
         ("speculation: {num_draft_tokens: 5}", "num_draft_tokens 5 with topk 1 must be num_steps + 1 = 4"),
+        ("speculation: {adaptive: true}", "speculation.adaptive = True: input should be a valid string"),
+        ("patches: {adaptive_costs: true}", "patches.adaptive_costs has no effect without speculation.adaptive"),
+        (
+            "speculation: {adaptive: a.json}\npatches: {adaptive_costs: {explore_share: x}}",
+            "patches.adaptive_costs.explore_share is 'x', expected a finite float",
+        ),
         ("speculation: {algorithm: none}", "has no effect with algorithm none; remove it"),
         ("speculation: {algorithm: ngram}", "has no effect with algorithm ngram; remove it"),
         ("engine: {cuda_graph_batch_sizes: [1, 8]}", "ends at 8, below max_running_requests 16"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from k25serve.patches.manifest.switches import SWITCHES_ENV
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.engine.argv import DIE_AT_ONCE, engine_argv, engine_command, engine_env
 from k25serve.server.errors import ConfigError
@@ -108,7 +109,7 @@ def test_every_field_reaches_the_command() -> None:
         "engine.dtype=float32",
         "engine.trust_remote_code=false",
         "engine.extra_args=[--log-level, warning]",
-        "speculation.adaptive=true",
+        "speculation.adaptive=costs.json",
         "engine.env={A: b}",
     )
     argv = engine_argv(changed)
@@ -116,8 +117,9 @@ def test_every_field_reaches_the_command() -> None:
         assert argv[argv.index(flag) + 1] == value
     assert "--trust-remote-code" not in argv
     assert "--speculative-adaptive" in argv
+    assert argv[argv.index("--speculative-adaptive-config") + 1] == "costs.json"
     assert argv[-2:] == ["--log-level", "warning"]
-    assert engine_env(changed, ON_PATH) == DIE_AT_ONCE | {"A": "b"}
+    assert engine_env(changed, ON_PATH) == DIE_AT_ONCE | {"A": "b", SWITCHES_ENV: '{"adaptive_costs": true}'}
     assert engine_command(changed)[1:4] == ["-P", "-m", "k25serve.patches.launch"]
 
 
