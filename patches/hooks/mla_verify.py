@@ -32,15 +32,14 @@ class MlaVerify:
         """After `TritonAttnBackend.__init__`, before graphs are captured: scratch memory must not move later."""
         import torch
 
-        kv_buffer = backend.token_to_kv_pool.get_key_buffer(backend.token_to_kv_pool.start_layer)
-        if (reason := unsuited(backend, model_runner, kv_buffer)) is not None:
+        if (reason := unsuited(backend, model_runner)) is not None:
             self._left[reason] += 1
             return
         workspace = Workspace.allocate(
             max_batch=backend.req_to_token_pool.size,
             heads=backend.num_head,
             max_draft_tokens=MOST_DRAFT_TOKENS,
-            kv_dtype=kv_buffer.dtype,
+            kv_dtype=kv_buffer(backend).dtype,
             device=backend.device,
         )
         call = VerifyCall(workspace)
@@ -55,7 +54,7 @@ class MlaVerify:
         return {"backends": len(self._calls), "launches": sum(c.launches for c in self._calls), "left": dict(left)}
 
 
-def unsuited(backend: Any, model_runner: Any, kv_buffer: "torch.Tensor") -> str | None:
+def unsuited(backend: Any, model_runner: Any) -> str | None:
     """Why a back end keeps SGLang's own verify; None if the kernel serves it."""
     if model_runner.is_draft_worker or backend.skip_prefill:
         return "a draft model's back end verifies nothing"
@@ -67,13 +66,20 @@ def unsuited(backend: Any, model_runner: Any, kv_buffer: "torch.Tensor") -> str 
         return f"topk is {backend.topk}: a tree needs its mask"
     if backend.dcp_size != 1:
         return f"decode context parallel size is {backend.dcp_size}"
-    if kv_buffer.shape[-1] != WIDTH:
-        return f"a cache row has {kv_buffer.shape[-1]} columns, the kernel {WIDTH}"
+    cache = kv_buffer(backend)
+    if cache.shape[-1] != WIDTH:
+        return f"a cache row has {cache.shape[-1]} columns, the kernel {WIDTH}"
     try:
-        kind_of(kv_buffer.dtype, fp8_dot=False)
+        kind_of(cache.dtype, fp8_dot=False)
     except ValueError as error:
         return str(error)
     return None
+
+
+def kv_buffer(backend: Any) -> "torch.Tensor":
+    """[slots, 1, 576]: the latent cache of the first layer of this rank."""
+    buffer: torch.Tensor = backend.token_to_kv_pool.get_key_buffer(backend.token_to_kv_pool.start_layer)
+    return buffer
 
 
 @dataclass

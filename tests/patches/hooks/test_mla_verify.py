@@ -111,7 +111,16 @@ def test_back_ends_that_keep_sglangs_own(allocated, change, who, reason):
 
 
 def test_fp8_is_served():
-    assert unsuited(backend(), runner(), torch.empty(4, 1, 576, dtype=torch.float8_e4m3fn)) is None
+    assert unsuited(backend(dtype=torch.float8_e4m3fn), runner()) is None
+
+
+@pytest.mark.parametrize("change", [{"use_mla": False}, {"topk": 2}, {"skip_prefill": True}])
+def test_the_cache_of_other_models_is_not_touched(allocated, change):
+    """Its pool may have no first layer, or no such buffer."""
+    found = backend(**change)
+    found.token_to_kv_pool = None
+    row().construct(None, found, runner())
+    assert found.use_verify_splitkv is False
 
 
 def call(verify, batch=BATCH, drafts=DRAFTS, causal=True, scales=(1.0, 1.0), width=576, dtype=torch.bfloat16, **extra):
