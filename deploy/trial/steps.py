@@ -24,9 +24,9 @@ async def start() -> None:
         reason = systemctl.show(trial.engine_unit, "StatusText") or str(error)
         change(trial, reason=reason)
         raise EngineFailed(reason) from None
-    if systemctl.is_up(GATEWAY) and (reason := await gateway.fault(trial.gateway_url, trial.models)):
-        change(trial, reason=reason)
-        raise EngineFailed(reason)
+    if systemctl.is_up(GATEWAY) and (fault := await gateway.fault(trial.gateway_url, trial.models)):
+        change(trial, reason=fault)
+        raise EngineFailed(fault)
     change(trial, phase="serving")
 
 

@@ -15,7 +15,7 @@ def listener(port: int, proc: Path = Path("/proc")) -> int | None:
         return None
     for pid, folder in _processes(proc):
         try:
-            if any(_target(file) in wanted for file in (folder / "fd").iterdir()):
+            if any(link_target(file) in wanted for file in (folder / "fd").iterdir()):
                 return pid
         except OSError:  # another account's, or it ended
             continue
@@ -69,7 +69,8 @@ def _processes(proc: Path) -> Iterator[tuple[int, Path]]:
     return ((int(folder.name), folder) for folder in proc.iterdir() if folder.name.isdigit())
 
 
-def _target(link: Path) -> str:
+def link_target(link: Path) -> str:
+    """Where a link in /proc leads; empty where the file has been closed meanwhile."""
     try:
         return os.readlink(link)
     except OSError:

@@ -1,7 +1,9 @@
 """What a loading engine is doing, read off its log."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from k25serve.server.engine.weights import Reading
 
 # A phase is never left for an earlier one. Texts of SGLang 0.5.17 and 0.5.23, model_executor/ and managers/.
 PHASES = (
@@ -18,10 +20,17 @@ ORDER = tuple(name for name, _ in PHASES)
 
 @dataclass(frozen=True)
 class Progress:
-    """Phase of the load and the last line that the engine logged."""
+    """Phase of the load, the last line that the engine logged, and how far the weights are read while any are.
+
+    The drafter's are read late: after the target's KV cache has been allocated.
+    """
 
     phase: str = ORDER[0]
     last_line: str = ""
+    reading: Reading | None = None
+
+    def __str__(self) -> str:
+        return self.phase if self.reading is None else f"{self.phase}, {self.reading}"
 
     def after(self, line: str) -> "Progress":
         """The progress once `line` has been logged."""
@@ -29,4 +38,4 @@ class Progress:
         if not text:
             return self
         phase = next(name for name, pattern in reversed(PHASES) if pattern.search(text))
-        return Progress(max(phase, self.phase, key=ORDER.index), text)
+        return replace(self, phase=max(phase, self.phase, key=ORDER.index), last_line=text)

@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from k25serve.server.config import Profile
+from k25serve.server.engine.guardian import descendants
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.progress import Progress
+from k25serve.server.engine.weights import WeightsMeter
 from k25serve.server.errors import EngineFailed
 
 POLL_S = 0.25
 ATTEMPT_S = 60.0
+SAMPLE_S = 1.0
 
 
 def engine_url(profile: Profile) -> str:
@@ -31,6 +35,8 @@ async def wait_ready(
     generation = asyncio.create_task(_first_token(profile))
     ended = asyncio.create_task(engine.wait())
     progress = Progress()
+    drafter = profile.speculation.drafter
+    meter, sampled = WeightsMeter((profile.target, *((drafter,) if drafter else ()))), started
     try:
         with engine.log.open(encoding="utf-8", errors="replace") as log:
             while True:
@@ -44,6 +50,10 @@ async def wait_ready(
                             f"engine.port {profile.engine.port} was taken while the engine loaded; stop what listens "
                             "there, or pass --set engine.port=PORT"
                         )
+                if time.monotonic() - sampled >= SAMPLE_S:
+                    sampled = time.monotonic()
+                    reading = await asyncio.to_thread(lambda: meter.sample(descendants(engine.pid), time.monotonic()))
+                    progress = replace(progress, reading=reading)
                 if report is not None:
                     report(progress, elapsed)
                 if ended in done:

@@ -11,6 +11,8 @@ from k25serve.server.config import Profile
 from k25serve.server.engine.argv import engine_command, engine_env
 from k25serve.server.engine.capacity import read_capacity
 from k25serve.server.engine.drafter import check_profile_drafter
+from k25serve.server.engine.load_plan import plan_load
+from k25serve.server.engine.load_record import last_seconds, record_load
 from k25serve.server.engine.preflight import check_memory, preflight
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.readiness import engine_url, wait_ready
@@ -29,6 +31,7 @@ async def running_engine(profile: Profile, console: Console) -> AsyncIterator[En
             console.print(told, markup=False, highlight=False)
         wait_released(profile, lambda text: console.print(text, markup=False, highlight=False))
         check_memory(profile)
+        console.print(str(plan_load(profile)), markup=False, highlight=False)
         stop_s = profile.engine.stop_timeout_s
         engine = await EngineProcess.start(
             engine_command(profile), engine_env(profile), state.log, stop_s, kept=(state.lock,)
@@ -52,7 +55,8 @@ async def running_engine(profile: Profile, console: Console) -> AsyncIterator[En
 
 async def announce_ready(engine: EngineProcess, profile: Profile, console: Console) -> None:
     """Wait until the engine has generated a token, showing progress; then tell the KV capacity."""
-    with LoadReport(console) as report:
+    with LoadReport(console, last_seconds(engine.log)) as report:
         seconds = await wait_ready(engine, profile, report)
+    record_load(profile, engine.log, seconds)
     capacity = await read_capacity(engine_url(profile))
     console.print(f"engine: ready after {seconds:.0f} s. {capacity}", highlight=False)

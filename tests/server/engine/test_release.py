@@ -63,9 +63,10 @@ def test_reap_names_what_does_not_die(tmp_path: Path, monkeypatch: pytest.Monkey
     with log.open("w") as output:
         stuck = subprocess.Popen(["sleep", "301"], stdout=output)
     try:
-        with monkeypatch.context() as patched, pytest.raises(StillHeld) as caught:
+        with monkeypatch.context() as patched:
             patched.setattr(leftovers.os, "kill", lambda *_: None)
-            reap([log], seconds=0.1)
+            with pytest.raises(StillHeld) as caught:
+                reap([log], seconds=0.1)
         assert f"{stuck.pid} (sleep 301); see dmesg" in str(caught.value)
     finally:
         stuck.send_signal(signal.SIGKILL)
@@ -169,9 +170,10 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def on_gpus(profile: Profile, **changed: object) -> Profile:
-    return profile.model_copy(
-        update={"engine": profile.engine.model_copy(update={"device": "cuda", "mem_fraction_static": 0.9} | changed)}
-    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    gpu = {"device": "cuda", "mem_fraction_static": 0.9, "port": port}
+    return profile.model_copy(update={"engine": profile.engine.model_copy(update=gpu | changed)})
 
 
 def test_gpu_memory_is_waited_for_then_its_holder_named(nvidia_smi: Path, profile: Profile) -> None:
