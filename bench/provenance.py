@@ -3,6 +3,7 @@
 A result is one JSON file under bench/results/<kind>/. It holds what a sceptic needs to make it again.
 """
 
+import errno
 import hashlib
 import os
 import platform
@@ -97,11 +98,16 @@ class Recorder:
 
 
 def write(result: Result, folder: Path) -> Path:
-    """Write `result` to folder/<kind>/<start>.json in one step; return the path. Refuses to overwrite."""
+    """Write `result` to folder/<kind>/<start>.json in one step; return the path. Refuses to write it twice.
+
+    Where another result has that second already, the name holds the microseconds too.
+    """
     path = folder / result.kind / f"{result.started:%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and read(path).started != result.started:
+        path = path.with_stem(f"{path.stem}-{result.started:%f}")
     if path.exists():
-        raise FileExistsError(f"{path} exists: a result is never overwritten; wait a second or choose another folder")
+        raise FileExistsError(errno.EEXIST, "a result is never overwritten", str(path))
     temporary = path.with_suffix(".part")
     temporary.write_bytes(
         orjson.dumps(

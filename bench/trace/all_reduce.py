@@ -52,7 +52,7 @@ def all_reduce_rows(
                 calls=calls / len(chosen),
                 us_per_call=duration / calls / 1000 if calls else None,
                 total_ms=duration / len(chosen) / MS,
-                share_of_kernel_sum=duration / len(chosen) / kernel_sum,
+                share_of_kernel_sum=duration / len(chosen) / kernel_sum if kernel_sum else 0.0,
                 bytes_per_call=float(np.median(told)) if len(told) else None,
             )
         )
@@ -84,13 +84,14 @@ def compare_ranks(calls: Mapping[str, Calls], clocks: Mapping[str, tuple[str, st
         return None, f"ranks did not make the same all-reduces ({listed}), so their waits are not compared"
     durations = np.stack([calls[rank].duration.astype(np.int64) for rank in ranks])  # [rank, call]
     starts = np.stack([calls[rank].start for rank in ranks])
+    whole = float(durations.sum())
     wait = (durations - durations.min(axis=0)).sum(axis=1) / (int(first.step.max()) + 1)
     skew, clock = _skew(starts, durations, list(clocks.values()))
     return (
         Wait(
             calls_compared=durations.shape[1],
             wait_ms_by_rank={rank: float(one) / MS for rank, one in zip(ranks, wait, strict=True)},
-            share_of_all_reduce=float(wait.sum() * (int(first.step.max()) + 1) / durations.sum()),
+            share_of_all_reduce=float(wait.sum()) * (int(first.step.max()) + 1) / whole if whole else 0.0,
             latest_rank=ranks[int(np.argmin(wait))],
             skew_us_median=None if skew is None else float(np.median(skew)) / 1000,
             skew_us_max=None if skew is None else float(skew.max()) / 1000,

@@ -15,6 +15,7 @@ from k25serve.bench.trace.report import ModeReport, Spread, TraceReport
 from k25serve.bench.trace.steps import GRAPHS, WHOLE
 
 UNCLASSIFIED_AT_MOST = 0.05
+RANGES_SHOWN = 8
 
 Progress = Callable[[Path, int], None]
 
@@ -29,15 +30,21 @@ def analyse(
 ) -> TraceReport:
     """Read every rank's file, one after the other. `progress` hears of each file's bytes as they are read.
 
-    Raises TraceError where a file is damaged, a rank is missing, or several ranks show no communication.
+    Raises TraceError where a file is damaged, a rank is missing, several ranks show no communication, or `decode_span`
+    matches nothing.
     """
     files, world = identify(trace_files(paths), partial=partial)
     rules, classifier = SpanRules.load(decode_span), Classifier.load()
-    results = []
+    results, found_own, ranges = [], False, dict[str, None]()
     for file in files:
         events = collect(file.path, rules, lambda count, path=file.path: progress(path, count))  # type: ignore[misc]
+        found_own = found_own or rules.finds_own(events.spans)
+        ranges |= dict.fromkeys([span.label for span in events.spans[:RANGES_SHOWN]] + [*events.other_ranges])
         results.append(read_rank(file.rank.label, events, classifier))
         del events
+    if not found_own:
+        known = ", ".join([*ranges][:RANGES_SHOWN]) or "none"
+        raise TraceError(f"--decode-span {decode_span!r}: matches no range in {paths[0]}; ranges there: {known}")
     _refuse_silence(results, world)
     mode = headline_mode(results)
     shown = [(result, one) for result in results if (one := _find(result, mode)) is not None]
@@ -56,7 +63,7 @@ def analyse(
         ranks=tuple(result.report for result in results),
         wait=wait,
         timeline=middle[0].timelines[mode],
-        warnings=tuple(_warnings(results, wait_warning, world, partial=partial)),
+        warnings=tuple(_warnings(results, mode, wait_warning, world, partial=partial)),
     )
 
 
@@ -105,14 +112,20 @@ def _spread(modes: Sequence[ModeReport]) -> tuple[Spread, ...]:
     )
 
 
-def _warnings(results: Sequence[RankResult], wait_warning: str, world: int, *, partial: bool) -> list[str]:
+def _warnings(results: Sequence[RankResult], mode: str, wait_warning: str, world: int, *, partial: bool) -> list[str]:
     found = [wait_warning] if wait_warning else []
-    for report in (result.report for result in results):
+    for result in results:
+        report = result.report
+        if _find(result, mode) is None:
+            found.append(f"{report.rank}: no {mode} step in it, so it is not in the comparison")
         if report.unclassified_share > UNCLASSIFIED_AT_MOST:
             names = ", ".join(f"{row.name[:60]} {row.share:.1%}" for row in report.unclassified[:3])
             found.append(f"{report.rank}: {report.unclassified_share:.1%} of kernel time is unclassified ({names})")
         if report.skipped_events:
             found.append(f"{report.rank}: {report.skipped_events} events could not be read and were skipped")
+        if report.unknown_events:
+            listed = ", ".join(f"{count} of {name}" for name, count in report.unknown_events.items())
+            found.append(f"{report.rank}: events of categories that are not known were left out ({listed})")
         if report.steps_from in (GRAPHS, WHOLE):
             found.append(f"{report.rank}: the engine marked no steps; taken from {report.steps_from}")
     if partial and len(results) < world:

@@ -28,6 +28,8 @@ DecodeSpan = Annotated[
     typer.Option(metavar="REGEX", help="Name of the ranges that mark a decode step, for an engine not known here."),
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Look at the ranks that are there when some are missing.")]
+MB_AT_MOST = 1_000_000
+RankCount = Annotated[int, typer.Option(min=1, max=1024)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of tables.")]
 
 
@@ -46,9 +48,12 @@ def show(
     meanwhile). Missing or double ranks, and cut files, are errors. Files are read as streams, one rank after the other:
     memory is about 150 bytes for each device event of a rank, whatever the size of the files.
     """
+    from k25serve.bench.outputs import check_file, check_folder
     from k25serve.bench.provenance import Recorder, write
     from k25serve.bench.trace import page, table
 
+    check_file("--html", html)
+    check_folder("--results", results)
     recorder = Recorder("trace")
     report = _read(paths, decode_span, partial)
     if as_json:
@@ -81,12 +86,20 @@ def diff(
 @app.command()
 def synth(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; must exist.")],
-    ranks: Annotated[int, typer.Option(min=1)] = 8,
-    size_mb: Annotated[int, typer.Option("--size-mb", min=1, help="Of each file, in 10^6 bytes.")] = 1000,
+    ranks: RankCount = 8,
+    size_mb: Annotated[
+        int, typer.Option("--size-mb", min=1, max=MB_AT_MOST, help="Of each file, in 10^6 bytes.")
+    ] = 1000,
 ) -> None:
     """Write large traces with known content, to measure the reader with."""
+    from k25serve.bench.outputs import check_folder, check_space
     from k25serve.bench.trace.synthetic import write_large
+    from k25serve.server.errors import UserError
 
+    if not folder.is_dir():
+        raise UserError(f"DIR {folder}: no such folder; make it first")
+    check_folder("DIR", folder)
+    check_space("DIR", folder, ranks * size_mb * 1_000_000)
     for path in write_large(folder, ranks, size_mb * 1_000_000):
         typer.echo(path)
 
@@ -100,23 +113,36 @@ def hta(
         Path, typer.Option(metavar="DIR", help="Where the traces are made; a new folder, removed after.")
     ],
     results: Annotated[Path, typer.Option(metavar="DIR", help="Write the result file, under DIR/trace-vs-hta/.")],
-    ranks: Annotated[int, typer.Option(min=1)] = 8,
-    size_mb: Annotated[int, typer.Option("--size-mb", min=1, help="Of each large file, in 10^6 bytes.")] = 100,
-    memory_gb: Annotated[float, typer.Option(help="HTA is ended above this.")] = 20.0,
+    ranks: RankCount = 8,
+    size_mb: Annotated[
+        int, typer.Option("--size-mb", min=1, max=MB_AT_MOST, help="Of each large file, in 10^6 bytes.")
+    ] = 100,
+    memory_gb: Annotated[
+        float,
+        typer.Option(min=0.1, max=10_000, help="HTA is ended above this, or when the machine runs out of memory."),
+    ] = 20.0,
     reader_mb: Annotated[
-        int, typer.Option("--reader-mb", min=0, help="Also read files of this size, without HTA.")
+        int, typer.Option("--reader-mb", min=0, max=MB_AT_MOST, help="Also read files of this size, without HTA.")
     ] = 0,
 ) -> None:
     """Side by side with HolisticTraceAnalysis: speed, memory, answers. It is run in its own interpreter."""
     import shutil
 
+    from k25serve.bench.outputs import check_folder, check_space
     from k25serve.bench.provenance import Recorder, write
-    from k25serve.bench.trace.hta import compare, limits, read_alone
+    from k25serve.bench.trace.hta import check_interpreter, compare, limits, read_alone
     from k25serve.bench.trace.synthetic import write_large
+    from k25serve.server.errors import UserError
 
+    check_folder("--results", results)
+    check_folder("--scratch", scratch)
+    if scratch.exists():
+        raise UserError(f"--scratch {scratch}: is there already, and would be removed at the end; give a new folder")
+    check_interpreter(python)
     recorder = Recorder("trace-vs-hta")
     (scratch / "large").mkdir(parents=True)
     try:
+        check_space("--scratch", scratch, ranks * max(size_mb, reader_mb) * 1_000_000)
         large = write_large(scratch / "large", ranks, size_mb * 1_000_000)
         data = compare(python, scratch, large, memory_gb, lambda line: typer.echo(line, err=True))
         if reader_mb:

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -13,6 +13,8 @@ from k25serve.bench import provenance
 from k25serve.bench.trace.errors import TraceError
 from k25serve.bench.trace.report import ModeReport, TraceReport
 from k25serve.bench.trace.table import headline_text
+from k25serve.server.config.fault import first_fault
+from k25serve.server.config.shown import one_line
 
 KIND = "trace"
 
@@ -94,7 +96,12 @@ def load(path: Path) -> TraceReport | None:
     with path.open("rb") as file:
         if not file.read(64).lstrip().startswith(b'{\n  "schema"'):
             return None
-    result = orjson.loads(path.read_bytes())
-    if result.get("kind") != KIND:
-        raise TraceError(f"{path}: a result of kind {result.get('kind')!r}, not {KIND!r}")
-    return TraceReport.model_validate_json(orjson.dumps(provenance.read(path).data))
+    try:
+        result = provenance.read(path)
+        if result.kind != KIND:
+            raise TraceError(f"{path}: a result of kind {result.kind!r}, not {KIND!r}")
+        return TraceReport.model_validate_json(orjson.dumps(result.data))
+    except ValidationError as error:
+        raise TraceError(
+            one_line(f"{path}: not a result of `bench trace`: {first_fault(error, TraceReport)}")
+        ) from None

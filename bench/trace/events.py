@@ -1,5 +1,6 @@
 """What one rank's trace file holds, as arrays: device events, launches, spans. Times are in nanoseconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,7 +72,10 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class RankEvents:
-    """One rank. `cpu` says that the trace has no device: its rows are then the self time of host operators."""
+    """One rank. `cpu` says that the trace has no device: its rows are then the self time of host operators.
+
+    unknown: events by category that no rule knows. other_ranges: some of the ranges that mark no step, by name.
+    """
 
     path: Path
     header: dict[str, Any]
@@ -81,5 +85,7 @@ class RankEvents:
     spans: tuple[Span, ...]
     cpu: bool = False
     skipped: tuple[Skipped, ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    other_ranges: tuple[str, ...] = ()
     bytes_read: int = 0
     events_seen: int = field(default=0)

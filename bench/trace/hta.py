@@ -23,6 +23,7 @@ from k25serve.bench.trace.analyse import analyse
 from k25serve.bench.trace.errors import TraceError
 from k25serve.bench.trace.report import TraceReport
 from k25serve.bench.trace.synthetic import GEMM, NCCL, Row, kernel, launch, span
+from k25serve.server.errors import UserError
 
 POLL_S = 0.2
 SPARE_MB = 1500.0  # what the machine keeps for others: HTA is ended before it has less left
@@ -68,6 +69,22 @@ def cases(folder: Path) -> Iterator[Case]:
         None,
         "HTA takes the ranks that there are as they are",
     )
+
+
+def check_interpreter(interpreter: Path) -> None:
+    """Raise UserError where `interpreter` can't import HTA."""
+    try:
+        subprocess.run(
+            [interpreter, "-P", "-c", "import hta.trace_analysis"], capture_output=True, text=True, check=True
+        )
+    except OSError as error:
+        raise UserError(f"--python {interpreter}: cannot be run ({error.strerror}); give an interpreter") from None
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.strip().splitlines()[-1:]
+        raise UserError(
+            f"--python {interpreter}: cannot import HTA ({last[0] if last else error.returncode}); install "
+            "HolisticTraceAnalysis and pandas<3 into its environment"
+        ) from None
 
 
 def read_alone(files: list[Path]) -> dict[str, Any]:

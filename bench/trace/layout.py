@@ -96,7 +96,10 @@ class EventStream:
 
     def _generic(self, buffer: bytes) -> Iterator[Batch]:
         while True:
-            events, rest, ended = _split_balanced(buffer)
+            try:
+                events, rest, ended = _split_balanced(buffer)
+            except ValueError as error:
+                raise DamagedTrace(self.path, self.size - len(buffer), f"between events {error}; error") from None
             if events:
                 yield Batch(self.size - len(buffer), events, kineto=False)
             if ended:
@@ -116,6 +119,8 @@ class EventStream:
             return
         while chunk := self._more():
             text += chunk
+            if len(text) > HEADER_AT_MOST:
+                raise DamagedTrace(self.path, self.size, "what follows the event list is too long;")
         try:
             self.header |= orjson.loads(b'{"traceEvents":[]' + text)
         except orjson.JSONDecodeError:
@@ -123,7 +128,10 @@ class EventStream:
 
 
 def _split_balanced(text: bytes) -> tuple[list[bytes], bytes, bool]:
-    """Whole events at the start of `text`, the rest, and whether the list's closing bracket was met."""
+    """Whole events at the start of `text`, the rest, and whether the list's closing bracket was met.
+
+    Raises ValueError where something else than a comma and white space lies between events.
+    """
     events: list[bytes] = []
     depth = start = done = 0
     for token in TOKEN.finditer(text):
@@ -133,12 +141,20 @@ def _split_balanced(text: bytes) -> tuple[list[bytes], bytes, bool]:
                 break
         elif first == ord("{"):
             depth += 1
-            start = token.end() if depth == 1 else start
+            if depth == 1:
+                _only_commas(text[done : token.start()])
+                start = token.end()
         elif first == ord("}"):
             depth -= 1
             if depth == 0:
                 events.append(text[start : token.start()])
                 done = token.end()
         elif depth == 0:
+            _only_commas(text[done : token.start()])
             return events, text[token.end() :], True
     return events, text[done:], False
+
+
+def _only_commas(between: bytes) -> None:
+    if left := between.strip(b", \t\r\n"):
+        raise ValueError(f"stands {left[:40]!r}, which is none")

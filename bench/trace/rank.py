@@ -67,6 +67,7 @@ def read_rank(label: str, events: RankEvents, classifier: Classifier) -> RankRes
             unclassified=unknown,
             unclassified_share=unknown_share,
             skipped_events=len(events.skipped),
+            unknown_events=dict(events.unknown),
             events=events.events_seen,
             bytes_read=events.bytes_read,
         ),
@@ -202,5 +203,6 @@ def _timeline(
 
 
 def _device_name(events: RankEvents) -> str:
-    found = [str(one.get("name", "")) for one in events.header.get("deviceProperties", [])]
-    return found[0] if found and found[0] else "gpu"
+    properties = events.header.get("deviceProperties")
+    first = properties[0] if isinstance(properties, list) and properties else None
+    return str(first.get("name") or "gpu") if isinstance(first, dict) else "gpu"

@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from k25serve.bench.trace.errors import RankError, TraceError
 from k25serve.bench.trace.layout import EventStream
 
 SUFFIXES = (".json", ".json.gz")
+RANKS_AT_MOST = 65_536
 # Not a rank: vLLM's API server (v1/engine/async_llm.py), SGLang's merger (utils/profile_merger.py).
 NOT_A_RANK = re.compile(r"async_llm|^merged-")
 # SGLang 0.5.x: [PREFIX-]ID-TP-0[-DP-0][-PP-0][-EP-0][-STAGE].trace.json.gz (scheduler_components/profiler_manager.py).
@@ -46,11 +47,14 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
     for path in given:
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
-            found += [file for file in inside if not NOT_A_RANK.search(file.name)]
+            found += [file for file in inside if not NOT_A_RANK.search(file.name) and not file.is_dir()]
         elif path.is_file():
             found.append(path)
         else:
             raise TraceError(f"{path}: no such file or folder; pass a profile's folder or its trace files")
+    for path in found:
+        if not path.is_file():
+            raise TraceError(f"{path}: named like a trace, but no file (a dangling link, a pipe); remove it")
     if not found:
         raise TraceError(f"{', '.join(map(str, given))}: no *.json or *.json.gz; pass the profiler's output folder")
     return found
@@ -66,7 +70,7 @@ def identify(paths: Sequence[Path], *, partial: bool = False) -> tuple[list[Trac
     named = [_from_name(path.name) for path in paths]
     stages = [rank.stage if rank else "" for rank in named]
     if all("rank" in info for info in infos):
-        ranks = [RankId((("rank", int(info["rank"])),), stage) for info, stage in zip(infos, stages, strict=True)]
+        ranks = [RankId((("rank", info["rank"]),), stage) for info, stage in zip(infos, stages, strict=True)]
     elif len(paths) == 1 and named[0] is None:
         ranks = [RankId((("rank", 0),))]
     else:
@@ -79,15 +83,25 @@ def identify(paths: Sequence[Path], *, partial: bool = False) -> tuple[list[Trac
         ranks = [rank for rank in named if rank is not None]
     files = sorted(map(TraceFile, paths, ranks), key=lambda file: file.rank)
     _refuse_twins(files)
-    world = max((int(info.get("world_size", 0)) for info in infos), default=0)
+    for file in files:
+        if any(index >= RANKS_AT_MOST for _, index in file.rank.axes):
+            raise RankError(f"{file.path}: {file.rank.label} is no rank: they go up to {RANKS_AT_MOST - 1}; rename it")
+    world = max((info.get("world_size", 0) for info in infos), default=0)
     if not partial:
         _refuse_gaps(files, world)
     return files, max(world, len({file.rank.axes for file in files}))
 
 
-def _distributed_info(path: Path) -> dict[str, Any]:
-    info = EventStream(path, lambda _: None).header.get("distributedInfo", {})
-    return info if isinstance(info, dict) else {}
+def _distributed_info(path: Path) -> dict[str, int]:
+    """Rank and world size from a trace's header, where it has them. Raises RankError for numbers that are none."""
+    info = EventStream(path, lambda _: None).header.get("distributedInfo")
+    if not isinstance(info, dict):
+        return {}
+    found = {key: info[key] for key in ("rank", "world_size") if key in info}
+    for key, value in found.items():
+        if type(value) is not int or not 0 <= value <= RANKS_AT_MOST:
+            raise RankError(f"{path}: distributedInfo.{key} is {value!r:.40}, which is none; profile again")
+    return found
 
 
 def _from_name(name: str) -> RankId | None:

@@ -2,13 +2,15 @@
 
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from k25serve.bench.trace.classify import CLASSES
 
 
 class Part(BaseModel):
-    """Base: frozen, no unknown keys."""
+    """Base: frozen, no unknown keys, finite numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Headline(Part):
@@ -85,7 +87,7 @@ class Unclassified(Part):
 
 
 class RankReport(Part):
-    """One rank."""
+    """One rank. skipped_events could not be read; unknown_events, by category, are of kinds that are not known."""
 
     rank: str
     file: str
@@ -95,6 +97,7 @@ class RankReport(Part):
     unclassified: tuple[Unclassified, ...]
     unclassified_share: float
     skipped_events: int
+    unknown_events: dict[str, int] = {}
     events: int
     bytes_read: int
 
@@ -157,3 +160,14 @@ class TraceReport(Part):
     wait: Wait | None
     timeline: Timeline
     warnings: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _holds_what_it_shows(self) -> "TraceReport":
+        if not any(
+            mode.mode == self.mode for rank in self.ranks if rank.rank == self.timeline.rank for mode in rank.modes
+        ):
+            raise ValueError(f"ranks: no {self.mode} steps of rank {self.timeline.rank}, which the timeline shows")
+        for mode in (mode for rank in self.ranks for mode in rank.modes):
+            if tuple(row.name for row in mode.classes) != CLASSES:
+                raise ValueError(f"classes are not {', '.join(CLASSES)}; make the result again")
+        return self

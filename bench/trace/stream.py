@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from k25serve.bench.trace.errors import DamagedTrace
+from k25serve.bench.trace.errors import DamagedTrace, TraceError
 
 CHUNK = 1 << 20  # bytes of JSON text at a time; larger chunks leave the processor's cache and are slower
 PACKED_CHUNK = 1 << 16
@@ -19,13 +19,16 @@ OnBytes = Callable[[int], None]
 def read_chunks(path: Path, on_bytes: OnBytes) -> Iterator[bytes]:
     """JSON text of `path` in pieces; `on_bytes` hears how many bytes of the file each read took.
 
-    Raises DamagedTrace where a gzip stream is cut or broken.
+    Raises TraceError where it cannot be read, DamagedTrace where a gzip stream is cut or broken.
     """
-    with path.open("rb") as file:
-        packed = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        pieces = iter(lambda: file.read(PACKED_CHUNK if packed else CHUNK), b"")
-        yield from _unpack(path, _counted(pieces, on_bytes)) if packed else _counted(pieces, on_bytes)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP_MAGIC
+            file.seek(0)
+            pieces = iter(lambda: file.read(PACKED_CHUNK if packed else CHUNK), b"")
+            yield from _unpack(path, _counted(pieces, on_bytes)) if packed else _counted(pieces, on_bytes)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror}); correct its rights, or copy it again") from None
 
 
 def _counted(pieces: Iterator[bytes], on_bytes: OnBytes) -> Iterator[bytes]:

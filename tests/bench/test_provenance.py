@@ -41,6 +41,12 @@ def test_never_overwrites(result: provenance.Result, tmp_path: Path) -> None:
         provenance.write(result, tmp_path)
 
 
+def test_two_runs_of_one_second_are_both_kept(result: provenance.Result, tmp_path: Path) -> None:
+    other = result.model_copy(update={"started": result.started.replace(microsecond=result.started.microsecond ^ 1)})
+    paths = [provenance.write(one, tmp_path) for one in (result, other)]
+    assert [provenance.read(path) for path in paths] == [result, other]
+
+
 @pytest.mark.parametrize("change", [{"schema": 2}, {"kind": "No Good"}, {"extra": 1}, {"seconds": -1}])
 def test_refuses_what_is_not_a_result(result: provenance.Result, tmp_path: Path, change: dict[str, object]) -> None:
     path = provenance.write(result, tmp_path)

@@ -17,6 +17,7 @@ from k25serve.bench.trace.analyse import analyse
 from k25serve.bench.trace.errors import TraceError
 from k25serve.bench.trace.report import TraceReport
 from k25serve.bench.trace.synthetic import NCCL
+from k25serve.server.errors import UserError
 
 CUSTOM = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 2>(sglang::RankData*, sglang::RankSignals)"
 
@@ -128,6 +129,45 @@ def test_command_writes_page_and_result(tmp_path: Path) -> None:
     assert "+0.000" in again.output
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--html", "/nonexistent/p.html"],
+            "--html /nonexistent/p.html: cannot be written (No such file or directory)",
+        ),
+        (["--html", "/"], "--html /: cannot be written (Is a directory)"),
+        (["--results", "/dev/null"], "--results /dev/null: cannot be written (Not a directory)"),
+    ],
+    ids=str,
+)
+def test_an_output_that_cannot_be_written_ends_it_before_reading(
+    tmp_path: Path, words: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = deployment(tmp_path / "a")
+    monkeypatch.setattr("k25serve.bench.trace.analyse.analyse", lambda *_, **__: pytest.fail("the work began"))
+    ran = CliRunner().invoke(app, ["trace", str(folder), *words])
+    assert isinstance(ran.exception, UserError), ran.output
+    assert told in str(ran.exception)
+
+
+def test_an_output_that_is_there_stays_until_the_report_is_done(tmp_path: Path) -> None:
+    page_file = tmp_path / "p.html"
+    page_file.write_text("the last one")
+    ran = CliRunner().invoke(app, ["trace", str(tmp_path / "nowhere"), "--html", str(page_file)])
+    assert isinstance(ran.exception, TraceError)
+    assert page_file.read_text() == "the last one"
+
+
+@pytest.mark.parametrize("words", [["--ranks", "1024", "--size-mb", "1000000"], ["--ranks", "1"]])
+def test_synth_checks_its_folder(tmp_path: Path, words: list[str]) -> None:
+    folder = tmp_path if len(words) > 2 else tmp_path / "nowhere"
+    ran = CliRunner().invoke(app, ["trace", "synth", str(folder), *words])
+    assert isinstance(ran.exception, UserError)
+    assert ("GB are free" if len(words) > 2 else "no such folder") in str(ran.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_is_the_report(tmp_path: Path) -> None:
     folder = deployment(tmp_path / "a")
     ran = CliRunner().invoke(app, ["trace", "--json", str(folder)])
@@ -137,6 +177,28 @@ def test_json_is_the_report(tmp_path: Path) -> None:
 def test_a_result_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = provenance.write(provenance.Recorder("comm").finish({"x": 1}), tmp_path)
     with pytest.raises(TraceError, match="a result of kind 'comm'"):
+        diff.load(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("mode", "idle", "no idle steps of rank TP-"),
+        ("headline", None, "headline"),
+        ("ranks", [], "no decode steps"),
+        ("extra", 1, "unknown key 'extra'"),
+    ],
+)
+def test_a_result_that_was_changed_is_refused(
+    tmp_path: Path, report: TraceReport, key: str, value: object, told: str
+) -> None:
+    data = {**report.model_dump(mode="json"), key: value}
+    path = provenance.write(provenance.Recorder("trace").finish(data), tmp_path)
+    with pytest.raises(TraceError, match=told) as caught:
+        diff.load(path)
+    assert str(caught.value).startswith(f"{path}: not a result of `bench trace`: ")
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(TraceError, match="not a result"):
         diff.load(path)
 
 
