@@ -36,6 +36,7 @@ class Services:
     engine_port: int
     gateway_port: int
     log: Path
+    program: Path = STUB
 
     def ask(self, port: int) -> httpx.Response:
         """One token."""
@@ -50,7 +51,7 @@ class Services:
     def install(self, *settings: str, profile: str = PROFILE) -> None:
         """Render a profile's units and have systemd read them."""
         words = ("systemd", "--profile", profile, "--output", str(self.box.units), "--user", "root")
-        done = CliRunner().invoke(app, [*words, "--executable", str(STUB), *self.settings(*settings)])
+        done = CliRunner().invoke(app, [*words, "--executable", str(self.program), *self.settings(*settings)])
         assert done.exit_code == 0, (done.output, done.exception)
         for unit in ("k25serve-engine@.service", GATEWAY):
             self.here(unit)
@@ -69,9 +70,9 @@ class Services:
 
 
 @contextmanager
-def services(folder: Path, ports: tuple[int, int]) -> Iterator[Services]:
-    """Boot systemd; nothing is installed yet."""
+def services(folder: Path, ports: tuple[int, int], program: Path = STUB) -> Iterator[Services]:
+    """Boot systemd; nothing is installed yet. program: the k25serve that the units run."""
     units = folder / "units"
     units.mkdir()
     with booted(units) as box:
-        yield Services(box, *ports, folder / "output.txt")
+        yield Services(box, *ports, folder / "output.txt", program)
