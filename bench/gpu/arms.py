@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from k25serve.bench.gpu.booted import Booted, boot_bare
 from k25serve.bench.gpu.rank_model import write_drafter, write_profile, write_target
@@ -40,7 +41,7 @@ def prepare(how: Start, ranks: int) -> Bench:
 
 
 @contextmanager
-def started(bench: Bench, arm: str) -> Iterator[Booted]:
+def started(bench: Bench, arm: str, given_up: Event) -> Iterator[Booted]:
     """The engine of an arm. Under speculation every verify step is made to accept ACCEPT_LENGTH - 1 drafts.
 
     Acceptance is set by the engine's own switch (SGLANG_SIMULATE_ACC_LEN), since random weights accept nothing: what
@@ -67,5 +68,7 @@ def started(bench: Bench, arm: str) -> Iterator[Booted]:
     if arm == "eagle3-fp8-kv":
         overrides.append("engine.kv_cache_dtype=fp8_e4m3")
     overrides.append(f"engine.extra_args=[{', '.join(extra)}]")
-    with boot_bare(arm, str(bench.profile), overrides, bench.folder, ready_s=READY_S, env=env) as engine:
+    with boot_bare(
+        arm, str(bench.profile), overrides, bench.folder, ready_s=READY_S, given_up=given_up, env=env
+    ) as engine:
         yield engine

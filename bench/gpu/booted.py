@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from k25serve.server.errors import UserError
@@ -50,10 +51,13 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def boot(name: str, profile: str, overrides: Sequence[str], folder: Path, *, ready_s: float) -> Iterator[Booted]:
+def boot(
+    name: str, profile: str, overrides: Sequence[str], folder: Path, *, ready_s: float, given_up: Event
+) -> Iterator[Booted]:
     """`k25serve serve` with a profile and `--set` values; stopped with SIGTERM at the end.
 
-    Raises ProofError with the end of what was printed where it ends or isn't ready after `ready_s` seconds.
+    Raises ProofError with the end of what was printed where it ends, isn't ready after `ready_s` seconds, or
+    `given_up` is set before.
     """
     engine_port, gateway_port = free_ports(2)
     ports = (f"engine.port={engine_port}", f"gateway.port={gateway_port}")
@@ -63,7 +67,7 @@ def boot(name: str, profile: str, overrides: Sequence[str], folder: Path, *, rea
     state = folder / f"{name}-state"
     with _started(command, log, {"XDG_STATE_HOME": str(state), "COLUMNS": "200"}) as (process, started):
         try:
-            _wait(process, log, re.compile("gateway: http"), started + ready_s)
+            _wait(process, log, re.compile("gateway: http"), started + ready_s, given_up)
             engine, gateway = (f"http://127.0.0.1:{port}" for port in (engine_port, gateway_port))
             yield Booted(name, engine, gateway, _engine_log(state), time.monotonic() - started, process.pid)
         finally:
@@ -73,7 +77,14 @@ def boot(name: str, profile: str, overrides: Sequence[str], folder: Path, *, rea
 
 @contextmanager
 def boot_bare(
-    name: str, profile: str, overrides: Sequence[str], folder: Path, *, ready_s: float, env: Mapping[str, str]
+    name: str,
+    profile: str,
+    overrides: Sequence[str],
+    folder: Path,
+    *,
+    ready_s: float,
+    given_up: Event,
+    env: Mapping[str, str],
 ) -> Iterator[Booted]:
     """The engine alone, by the command that `k25serve engine --dry-run` prints, so without the checks of checkpoints.
 
@@ -91,7 +102,7 @@ def boot_bare(
     settings = dict(word.partition("=")[::2] for word in words[:first])
     log = folder / f"{name}.log"
     with _started(words[first:], log, settings | dict(env)) as (process, started):
-        _wait(process, log, re.compile("The server is fired up"), started + ready_s)
+        _wait(process, log, re.compile("The server is fired up"), started + ready_s, given_up)
         url = f"http://127.0.0.1:{port}"
         yield Booted(name, url, "", log, time.monotonic() - started, process.pid)
 
@@ -140,13 +151,15 @@ def patches_in_place(stack: Booted) -> dict[str, Any]:
     raise ProofError(f"{stack.name}: its log does not say which patches are in place")
 
 
-def _wait(process: "subprocess.Popen[bytes]", log: Path, ready: re.Pattern[str], deadline: float) -> None:
+def _wait(
+    process: "subprocess.Popen[bytes]", log: Path, ready: re.Pattern[str], deadline: float, given_up: Event
+) -> None:
     while not ready.search(log.read_text(errors="replace")):
         if process.poll() is not None:
             raise ProofError(f"{log.stem}: ended with {process.returncode}:\n{_end_of(log)}")
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or given_up.is_set():
             raise ProofError(f"{log.stem}: not ready in time:\n{_end_of(log)}")
-        time.sleep(0.2)
+        given_up.wait(0.2)
 
 
 def _end_of(log: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from k25serve.bench.gpu.booted import ProofError
 
 ROOT = Path(__file__).parents[2]
-SUMMARY = re.compile(r"=+ (.*(?:passed|failed|error).*) in [\d.]+s")
+SUMMARY = re.compile(r"^=*\s*(\d+ passed.*) in [\d.]+s", re.MULTILINE)
 
 
 def run(folder: Path) -> dict[str, Any]:

@@ -4,6 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from threading import Event
 from typing import Any
 
 from k25serve.bench.gpu.booted import Booted, ProofError, boot, patches_in_place
@@ -12,9 +15,11 @@ from k25serve.bench.gpu.prompts import text_prompts
 from k25serve.bench.gpu.scrape import scrape
 from k25serve.bench.gpu.start import STOCK_VERIFY, Start
 from k25serve.bench.gpu.through_gateway import held_out, leave_midway
+from k25serve.bench.gpu.together import Starts, Together
 from k25serve.drafters.tiny.held_out import held_out_prompts
 
 MODEL = "kimi-k2.5-tiny"
+PREFIX = "parity: "  # of the names of its engines among those that start together
 CHAT_TOKENS = 96
 AT_ONCE = 16
 READY_S = 400.0
@@ -27,28 +32,41 @@ WITHOUT_SPECULATION = (
 )
 
 
-def run(how: Start, profile: str) -> dict[str, Any]:
-    """Boot the stack without speculation, with it, and on a GPU with SGLang's own verify kernel too; compare.
+def arms(how: Start, profile: str) -> dict[str, Starts]:
+    """The stacks that are compared: without speculation, with it, and on a GPU with SGLang's own verify kernel too."""
+    overrides: dict[str, tuple[str, ...]] = {"none": WITHOUT_SPECULATION, "eagle3": ()}
+    if not profile.startswith("cpu-"):
+        overrides["eagle3-stock-verify"] = STOCK_VERIFY
+    arguments = f"engine.extra_args=[{', '.join(how.engine_args)}]"
 
-    `profile` has EAGLE-3 on the packaged model. A stack that fails is told under `failed`; what needs it is left out.
+    def start(name: str, given_up: Event) -> AbstractContextManager[Booted]:
+        sets = (*how.overrides, arguments, *overrides[name])
+        return boot(f"tiny-{name}", profile, sets, how.folder, ready_s=READY_S, given_up=given_up)
+
+    return {f"{PREFIX}{name}": partial(start, name) for name in overrides}
+
+
+def run(engines: Together, profile: str) -> dict[str, Any]:
+    """Ask every stack of `arms`, compare, stop them. One that fails is told under `failed`; what needs it is left out.
+
+    `profile` has EAGLE-3 on the packaged model.
     """
     on_cpu = profile.startswith("cpu-")
-    arms = {"none": WITHOUT_SPECULATION, "eagle3": ()} | ({} if on_cpu else {"eagle3-stock-verify": STOCK_VERIFY})
     prompts, tokens = text_prompts(1 if on_cpu else 2), 32 if on_cpu else 128
     found: dict[str, list[Answer]] = {}
     data: dict[str, Any] = {"arms": {}, "failed": []}
-    for name, overrides in arms.items():
-        arguments = f"engine.extra_args=[{', '.join(how.engine_args)}]"
+    for name in ("none", "eagle3", *(() if on_cpu else ("eagle3-stock-verify",))):
         try:
-            with boot(name, profile, (*how.overrides, arguments, *overrides), how.folder, ready_s=READY_S) as stack:
-                _say(f"{name}: ready after {stack.ready_s:.0f} s")
-                data["arms"][name] = {"ready_s": round(stack.ready_s, 1), "patches": patches_in_place(stack)}
-                if name == "none":
-                    found["alone"] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=1, gaps=True))
-                found[name] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=AT_ONCE))
-                _say(f"{name}: {len(prompts)} greedy answers")
-                if name != "none":
-                    data["arms"][name] |= _speculation(stack, found[name])
+            stack = engines.get(f"{PREFIX}{name}")
+            _say(f"{stack.name}: ready after {stack.ready_s:.0f} s")
+            data["arms"][name] = {"ready_s": round(stack.ready_s, 1), "patches": patches_in_place(stack)}
+            if name == "none":
+                found["alone"] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=1, gaps=True))
+            found[name] = asyncio.run(answers(stack.engine_url, prompts, tokens, at_once=AT_ONCE))
+            _say(f"{stack.name}: {len(prompts)} greedy answers")
+            if name != "none":
+                data["arms"][name] |= _speculation(stack, found[name])
+            engines.stop(f"{PREFIX}{name}")
         except (ProofError, OSError) as error:
             data["failed"].append(f"{name}: {error!r}")
             _say(f"{name}: failed: {error!r}")

@@ -2,9 +2,10 @@
 
     python -P -m k25serve.bench.gpu.proof --stage parity --out DIR
 
-`kernels` needs torch and triton only; `parity` serves the packaged model; `speed` and `trace` make a model with the
-geometry of one rank of Kimi-K2.5 at TP=8 (12 layers, random weights, 50 GB a GPU) and share their engines when named
-together. A machine without a checkout leaves its files as DIR/<stage>.json; in the checkout
+`kernels` needs torch, triton and the `dev` extra only; `parity` serves the packaged model; `speed` and `trace` make a
+model with the geometry of one rank of Kimi-K2.5 at TP=8 (6 layers, random weights, 23 GB a GPU and arm). The engines of
+all stages that are named start together, since a start is mostly compiling, and are measured one after the other. A
+machine without a checkout leaves its files as DIR/<stage>.json; in the checkout
 
     python -P -m k25serve.bench.gpu.proof --finish DIR/parity.json --results bench/results
 
@@ -23,11 +24,13 @@ from typing import Any
 from k25serve.bench.gpu import kernels, parity, report
 from k25serve.bench.gpu.arms import ARMS
 from k25serve.bench.gpu.booted import ProofError
-from k25serve.bench.gpu.on_arms import run_arms
+from k25serve.bench.gpu.on_arms import arms, run
 from k25serve.bench.gpu.start import Start
+from k25serve.bench.gpu.together import Together
 from k25serve.bench.provenance import Recorder
 
 STAGES = ("kernels", "parity", "speed", "trace")
+ON_ARMS = ("speed", "trace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,18 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     given = (*options.set, *((f"engine.tp={options.tp}",) if options.tp > 1 else ()))
     how = Start(given, tuple(shlex.split(options.engine_args)), options.out.resolve())
-    stages: list[tuple[tuple[str, ...], Callable[[], dict[str, dict[str, Any]]]]] = []
+    failed = []
     if "kernels" in options.stage:
-        stages.append((("kernels",), lambda: {"kernels": kernels.run(how.folder)}))
-    if "parity" in options.stage:
-        stages.append((("parity",), lambda: {"parity": parity.run(how, options.profile)}))
-    on_arms = tuple(stage for stage in ("speed", "trace") if stage in options.stage)
-    if on_arms:
-        stages.append((on_arms, lambda: run_arms(how, options.tp, options.arms.split(","), on_arms, options.seconds)))
-    return max([_recorded(names, run, options) for names, run in stages], default=0)
+        failed.append(_recorded(("kernels",), lambda: {"kernels": kernels.run(how.folder)}, options))
+    on_arms, names = tuple(stage for stage in ON_ARMS if stage in options.stage), options.arms.split(",")
+    starts = parity.arms(how, options.profile) if "parity" in options.stage else {}
+    starts |= arms(how, options.tp, names) if on_arms else {}
+    with Together(starts) as engines:
+        if "parity" in options.stage:
+            failed.append(_recorded(("parity",), lambda: {"parity": parity.run(engines, options.profile)}, options))
+        if on_arms:
+            failed.append(_recorded(on_arms, lambda: run(engines, how, options.tp, names, on_arms), options))
+    return int(any(failed))
 
 
-def _recorded(names: tuple[str, ...], run: Callable[[], dict[str, dict[str, Any]]], options: argparse.Namespace) -> int:
+def _recorded(
+    names: tuple[str, ...], run: Callable[[], dict[str, dict[str, Any]]], options: argparse.Namespace
+) -> bool:
+    """Run stages and leave their raw results; whether something failed."""
     recorders = {name: Recorder(f"gpu-{name}") for name in names}
     started = time.monotonic()
     try:
@@ -61,10 +70,10 @@ def _recorded(names: tuple[str, ...], run: Callable[[], dict[str, dict[str, Any]
         print(f"stage {', '.join(names)} failed: {failed}", file=sys.stderr)
     for name, data in found.items():
         failures = [failed] if failed else data.get("failed", [])
-        result = recorders[name].finish({"tp": options.tp, "failed": failures, **data})
+        result = recorders[name].finish({"tp": options.tp, **data, "failed": failures})
         (options.out / f"{name}.json").write_text(result.model_dump_json(by_alias=True, indent=1), encoding="utf-8")
         print(f"{name}: {time.monotonic() - started:.0f} s, {json.dumps(failures)}", flush=True)
-    return int(any(failed or data.get("failed") for data in found.values()))
+    return any(failed or data.get("failed") for data in found.values())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,7 +89,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine-args", default="", metavar="TEXT", help="SGLang arguments for every engine")
     parser.add_argument("--tp", type=int, default=1, choices=(1, 2, 4, 8), help="GPUs; the model grows with them")
     parser.add_argument("--arms", default=",".join(ARMS[:4]), metavar="LIST", help=f"of {', '.join(ARMS)}")
-    parser.add_argument("--seconds", type=float, default=540, help="no arm is started that would end later; 540")
     parser.add_argument("--finish", type=Path, nargs="+", metavar="FILE", help="raw results of another machine")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), metavar="DIR", help="bench/results")
     parser.add_argument("--notes", default="", metavar="TEXT", help="goes into the result files")

@@ -14,10 +14,10 @@ from k25serve.drafters.tiny import TARGET
 
 HIDDEN, EXPERTS, TOP_EXPERTS = 7168, 384, 8
 HEADS, EXPERT_WIDTH, DENSE_WIDTH, VOCABULARY = 8, 256, 2304, 20480  # a rank of TP=8
-LAYERS = 12
+LAYERS = 6  # 23 GB at TP=1, so that a GPU holds an engine of every arm
 CONTEXT = 40960
 DRAFT_VOCABULARY = 4096  # an eighth of 32K
-AUX_LAYERS = (2, LAYERS // 2, LAYERS - 3)
+AUX_LAYERS = (2, 3, 5)
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 
 
@@ -42,7 +42,7 @@ def write_target(folder: Path, ranks: int) -> Path:
         "qk_nope_head_dim": 128,
         "v_head_dim": 128,
         "max_position_embeddings": CONTEXT,
-        "rope_scaling": None,
+        "rope_scaling": text["rope_scaling"] | {"original_max_position_embeddings": CONTEXT // 4},
     }
     (folder / "config.json").write_text(json.dumps(text, indent=1))
     return folder
@@ -114,6 +114,7 @@ def write_profile(path: Path, target: Path, ranks: int) -> Path:
             "tp": ranks,
             "attention_backend": "triton",
             "mem_fraction_static": 0.85,
+            "max_total_tokens": 600_000,
             "max_running_requests": 64,
             "cuda_graph_batch_sizes": [1, 4, 16, 64],
             "ready_timeout_s": 600,

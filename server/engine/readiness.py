@@ -1,10 +1,11 @@
-"""The engine is ready when it has generated a token, not when its port opens."""
+"""The engine is ready when it has answered a chat and its continuation, not when its port opens."""
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from k25serve.server.config import Profile
 from k25serve.server.engine.guardian import descendants
@@ -13,8 +14,20 @@ from k25serve.server.engine.progress import Progress
 from k25serve.server.engine.weights import WeightsMeter
 from k25serve.server.errors import EngineFailed
 
+if TYPE_CHECKING:
+    import aiohttp
+
 POLL_S = 0.25
-ATTEMPT_S = 60.0
+# What an engine computes for the first time it may first have to compile: 95 s were seen on an H200 (SGLang 0.5.17).
+ATTEMPT_S = 600.0
+FIRST_TURN = {"role": "user", "content": "Hello"}
+# A few tokens, so that a drafter drafts and its drafts are verified; then a prompt whose beginning is cached, whose
+# attention is another kernel.
+WARM_UP = (
+    (FIRST_TURN,),
+    (FIRST_TURN, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "How are you?"}),
+)
+WARM_UP_TOKENS = 8
 SAMPLE_S = 1.0
 
 
@@ -26,13 +39,13 @@ def engine_url(profile: Profile) -> str:
 async def wait_ready(
     engine: EngineProcess, profile: Profile, report: Callable[[Progress, float], None] | None = None
 ) -> float:
-    """Wait until one token has been generated through the chat API; return the seconds it took.
+    """Wait until the chats of WARM_UP are answered; return the seconds it took.
 
     report: called with the progress and the elapsed seconds, four times a second.
     Raises EngineFailed when the engine ends first, or after `engine.ready_timeout_s`.
     """
     started = time.monotonic()
-    generation = asyncio.create_task(_first_token(profile))
+    generation = asyncio.create_task(_warm_up(profile))
     ended = asyncio.create_task(engine.wait())
     progress = Progress()
     drafter = profile.speculation.drafter
@@ -73,22 +86,26 @@ async def wait_ready(
                 await task
 
 
-async def _first_token(profile: Profile) -> None:
+async def _warm_up(profile: Profile) -> None:
     import aiohttp
 
-    body = {
-        "model": profile.served_model_name,
-        "messages": [{"role": "user", "content": "Hello"}],
-        "max_tokens": 1,
-    }
     url = f"{engine_url(profile)}/v1/chat/completions"
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ATTEMPT_S)) as session:
-        while True:
-            with contextlib.suppress(aiohttp.ClientConnectionError, TimeoutError):
-                async with session.post(url, json=body) as answer:
-                    if answer.status == 200:
-                        return
-                    if answer.status < 500:
-                        text = (await answer.text())[:300]
-                        raise EngineFailed(f"the engine refused a one-token chat with HTTP {answer.status}: {text}")
-            await asyncio.sleep(POLL_S)
+        for messages in WARM_UP:
+            body = {"model": profile.served_model_name, "messages": messages, "max_tokens": WARM_UP_TOKENS}
+            await _answered(session, url, body)
+
+
+async def _answered(session: "aiohttp.ClientSession", url: str, body: dict[str, Any]) -> None:
+    """Ask until the answer is there. Raises EngineFailed where the engine refuses to answer."""
+    import aiohttp
+
+    while True:
+        with contextlib.suppress(aiohttp.ClientConnectionError, TimeoutError):
+            async with session.post(url, json=body) as answer:
+                if answer.status == 200:
+                    return
+                if answer.status < 500:
+                    text = (await answer.text())[:300]
+                    raise EngineFailed(f"the engine refused a chat of a few tokens with HTTP {answer.status}: {text}")
+        await asyncio.sleep(POLL_S)

@@ -1,6 +1,7 @@
 """Starting a stack that can't start says why, and leaves nothing running."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -11,7 +12,7 @@ def test_a_stack_that_ends_shows_its_last_lines(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     with (
         pytest.raises(ProofError, match=rf"faulty: ended with 2:\n.*{missing.name}"),
-        boot("faulty", "cpu-tiny", [f"target={missing}"], tmp_path, ready_s=60),
+        boot("faulty", "cpu-tiny", [f"target={missing}"], tmp_path, ready_s=60, given_up=Event()),
     ):
         pytest.fail("it started")
 
@@ -19,7 +20,7 @@ def test_a_stack_that_ends_shows_its_last_lines(tmp_path: Path) -> None:
 def test_a_profile_that_is_refused_is_told_before_anything_starts(tmp_path: Path) -> None:
     with (
         pytest.raises(ProofError, match=r"bare: k25serve: error: .*engine\.tp"),
-        boot_bare("bare", "cpu-tiny", ["engine.tp=none"], tmp_path, ready_s=60, env={}),
+        boot_bare("bare", "cpu-tiny", ["engine.tp=none"], tmp_path, ready_s=60, given_up=Event(), env={}),
     ):
         pytest.fail("it started")
     assert list(tmp_path.iterdir()) == []
