@@ -7,6 +7,8 @@ import traceback
 
 from k25serve.patches.reports import Reports
 
+TEXT_AT_MOST = 400
+
 
 class PatchFault(SystemExit):
     """Ends the process with a line on stderr. No Exception, so SGLang's `except Exception` lets it pass."""
@@ -30,5 +32,6 @@ def stop(line: str, error: Exception | None = None) -> PatchFault:
 
 
 def of(error: Exception) -> str:
-    """An exception in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """An exception in one line of at most `TEXT_AT_MOST` characters."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= TEXT_AT_MOST else f"{text[:TEXT_AT_MOST]} ..."

@@ -74,8 +74,8 @@ class Row:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """SGLang versions that it is written for."""
-        return tuple(sorted({version for hook in self.hooks for version in hook.fingerprints}))
+        """SGLang versions that it is written for, in the order of the fingerprints: the newest last."""
+        return tuple(dict.fromkeys(version for hook in self.hooks for version in hook.fingerprints))
 
     def hooks_in(self, version: str, process: Process | None = None) -> tuple[Hook, ...]:
         """Its hooks in an SGLang version, of all processes or of one."""
