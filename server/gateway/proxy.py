@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Send
 
@@ -18,6 +19,9 @@ from k25serve.server.gateway.plan import Endpoint, Request, check_request, make_
 from k25serve.server.gateway.relay import Relay
 from k25serve.server.gateway.reply import send_error
 from k25serve.server.gateway.runtime import Runtime
+
+if TYPE_CHECKING:
+    from k25serve.server.gateway.experiment.live import Enrolment
 
 _LAST_WORD_S = 1.0
 _TRACE = ("traceparent", "tracestate")
@@ -38,9 +42,11 @@ async def generate(
     raw = await read_body(receive, settings.max_body_bytes)
     started = perf_counter()
     request = check_request(raw, endpoint, settings)
-    arms = eligible(runtime.arms, request.body, headers, settings, staff=caller.staff)
+    enrolment = None if runtime.experiment is None else runtime.experiment.enrol(request, headers)
+    order = None if enrolment is None else enrolment.order
+    arms = eligible(runtime.arms, request.body, headers, settings, staff=caller.staff, order=order)
     trace = {name: headers[name] for name in _TRACE if name in headers}
-    exchange = _Exchange(runtime, request, caller, trace, send, started)
+    exchange = _Exchange(runtime, request, caller, trace, send, started, enrolment)
     with runtime.running(), runtime.limits.hold(caller):
         try:
             await unless_gone(exchange.run(arms), receive)
@@ -65,6 +71,7 @@ class _Exchange:
         trace: Mapping[str, str],
         send: Send,
         started: float,
+        enrolment: "Enrolment | None",
     ) -> None:
         self._runtime = runtime
         self._request = request
@@ -72,6 +79,7 @@ class _Exchange:
         self._trace = trace
         self._send = send
         self._started = started
+        self._enrolment = enrolment
         self._queued_at: Arm | None = None
         self._arm: Arm | None = None
         self._rid = ""
@@ -102,7 +110,10 @@ class _Exchange:
         runtime = self._runtime
         plan = make_plan(self._request, arm.settings, runtime.settings)
         self._arm, self._rid = arm, plan.rid
-        self._meter = RequestMeter(runtime.metrics, plan.target, one_choice=plan.one_choice, started=self._started)
+        on_end = None if self._enrolment is None else self._enrolment.admitted(arm.name)
+        self._meter = RequestMeter(
+            runtime.metrics, plan.target, one_choice=plan.one_choice, started=self._started, on_end=on_end
+        )
         self._relay = Relay(runtime.settings, arm, plan, self._meter, self._send, self._trace)
         return await self._relay.run(last=last)
 

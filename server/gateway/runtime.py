@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 from starlette.types import Scope
@@ -27,6 +27,9 @@ from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.upstream import Upstream
 
+if TYPE_CHECKING:
+    from k25serve.server.gateway.experiment.live import Experiment
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
@@ -38,6 +41,7 @@ class Runtime:
     drain: Drain
     created: int
     """Unix time of the start, seconds; `created` of every model."""
+    experiment: "Experiment | None" = None
     _requests: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -81,7 +85,7 @@ async def open_runtime(
     """Starts a probe for each arm, but for the first one if a supervisor gave its `readiness`.
 
     Raises:
-        ConfigError: the keys file can't be read.
+        ConfigError: the keys file can't be read, or the experiment's state file can't be used.
     """
     gate = Gate(settings.keys_file)
     metrics = Metrics(registry)
@@ -97,7 +101,14 @@ async def open_runtime(
         if settings.keys_file is not None:
             stack.enter_context(_reloading(gate))
         limits = KeyLimits(settings.key_max_concurrency, settings.retry_after_s, settings.workers)
-        runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created=int(time.time()))
+        experiment = None
+        if settings.experiment is not None:
+            from k25serve.server.gateway.experiment.live import running_experiment
+
+            running = running_experiment(settings, settings.experiment, arms, drain, metrics)
+            experiment = await stack.enter_async_context(running)
+        created = int(time.time())
+        runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created, experiment)
         stack.push_async_callback(runtime.end_requests)
         yield runtime
 
