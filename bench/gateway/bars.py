@@ -37,6 +37,7 @@ MEASURES = (
     Measure("memory after the load, MB", "rss_after_mb"),
     Measure("memory after many requests, MB", "rss_many_mb", bar=80),
     Measure("errors", "errors", bar=0),
+    Measure("CPUs busy with something else", "others_cpus"),
 )
 CANCEL_BAR_MS = 5.0
 GROWTH_BAR = 0.02

@@ -62,6 +62,14 @@ def cpu_seconds(pid: int) -> float:
     return sum(time.clock_gettime((~member << 3) | 2) for member in _tree(pid))
 
 
+def machine_cpu_seconds() -> float:
+    """CPU time that all processes of the machine have used, and what the host took away, in ticks of 10 ms."""
+    user, nice, system, _idle, _iowait, _irq, _softirq, steal = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def rss_mb(pid: int) -> float:
     """Resident memory of a process and its descendants, MB (10^6 bytes)."""
     return sum(_rss_kib(member) for member in _tree(pid)) * 1024 / 1e6

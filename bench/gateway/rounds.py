@@ -1,6 +1,7 @@
 """Runs the gateways one after another, in rounds whose order is rotated."""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,13 @@ from k25serve.bench.gateway.bars import DIRECT, Rounds
 from k25serve.bench.gateway.client import Client
 from k25serve.bench.gateway.directive import Directive
 from k25serve.bench.gateway.load import Visit
-from k25serve.bench.gateway.process import FailedError, running, wait_for_port
+from k25serve.bench.gateway.process import (
+    FailedError,
+    cpu_seconds,
+    machine_cpu_seconds,
+    running,
+    wait_for_port,
+)
 from k25serve.bench.gateway.requests import plain
 
 _VISIT_S = 300.0
@@ -79,7 +86,7 @@ class Bench:
             engine_pid = stack.enter_context(running(module, self._load_cpus, log, os.environ))
             wait_for_port(self._engine_port, engine_pid, 10.0, log)
             if arm is None:
-                return self._measure(Visit(url=engine, engine=engine, **options))
+                return self._measure(Visit(url=engine, engine=engine, **options), [engine_pid])
             log = files / f"{arm.name}.log"
             command = arm.command(environment(arm, self._cache), self._port, self._engine_port, files)
             began = time.monotonic()
@@ -89,7 +96,7 @@ class Bench:
             self._wait_for_answer(url, arm, log)
             ready = time.monotonic() - began
             visit = Visit(url=url, engine=engine, pid=pid, authorization=arm.authorization, cap_s=arm.cap_s, **options)
-            return {"start_s": ready, **self._measure(visit)}
+            return {"start_s": ready, **self._measure(visit, [engine_pid, pid])}
 
     def _wait_for_answer(self, url: str, arm: Arm, log: Path) -> None:
         """A router listens before it has found its worker."""
@@ -112,10 +119,12 @@ class Bench:
             time.sleep(0.05)
         raise FailedError(f"answers with {status}; its log ends with: {log.read_text(errors='replace')[-500:]}")
 
-    def _measure(self, visit: Visit) -> dict[str, Any]:
+    def _measure(self, visit: Visit, pids: Sequence[int]) -> dict[str, Any]:
+        """What the load saw, and the CPUs that were busy with anything but it and the processes `pids`."""
         command = [sys.executable, "-P", "-m", "k25serve.bench.gateway.load", visit.model_dump_json()]
         own = os.sched_getaffinity(0)
         os.sched_setaffinity(0, self._load_cpus)
+        began, before = time.monotonic(), _others_seconds(pids)
         try:
             done = subprocess.run(command, capture_output=True, timeout=_VISIT_S)
         except subprocess.TimeoutExpired as error:
@@ -125,4 +134,11 @@ class Bench:
         if done.returncode:
             raise FailedError(done.stderr.decode(errors="replace").strip()[-500:])
         found: dict[str, Any] = orjson.loads(done.stdout)
-        return found
+        others = (_others_seconds(pids) - before) / (time.monotonic() - began)
+        return {**found, "others_cpus": max(0.0, others)}
+
+
+def _others_seconds(pids: Sequence[int]) -> float:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ours = sum(map(cpu_seconds, pids)) + ended.ru_utime + ended.ru_stime
+    return machine_cpu_seconds() - ours

@@ -182,14 +182,20 @@ class Relay:
         idle_s = self._settings.idle_timeout_s
         first_token_at = self._started + self._settings.first_token_timeout_s
 
+        def hand_on(out: bytes) -> Awaitable[None] | None:
+            return begin(send({"type": "http.response.body", "body": out, "more_body": True})) if out else None
+
         def forward(data: bytes) -> Awaitable[None] | None:
             now = perf_counter()
             out, readings = frames.feed(data)
-            meter.read(now, readings)
             if frames.complete:
                 # Many clients hang up on [DONE], which is no early leave.
+                meter.read(now, readings)
                 self._settle_stream()
-            return begin(send({"type": "http.response.body", "body": out, "more_body": True})) if out else None
+                return hand_on(out)
+            waits = hand_on(out)
+            meter.read(now, readings)
+            return waits
 
         lane = Lane.of(send)
 

@@ -18,9 +18,13 @@ class FrameShape:
     def __init__(self) -> None:
         self._before = b""
         self._after = b""
+        self._like: bytes | None = None
 
     def learn(self, frame: bytes) -> None:
-        """Takes the shape of a frame that was parsed, carried tokens and passed unchanged."""
+        """Takes the shape of a frame that was parsed, carried tokens and passed unchanged; when it is needed first."""
+        self._like = frame
+
+    def _take_shape(self, frame: bytes) -> None:
         for key in _TEXT_KEYS:
             at = frame.find(key)
             if at < 0:
@@ -33,6 +37,9 @@ class FrameShape:
 
     def fits(self, data: bytes, start: int = 0, stop: int | None = None) -> bool:
         """Whether `data[start:stop]` is exactly one frame of the shape."""
+        if self._like is not None:
+            like, self._like = self._like, None
+            self._take_shape(like)
         before, after = self._before, self._after
         stop = len(data) if stop is None else stop
         return (

@@ -1,13 +1,21 @@
 import io
 import os
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
 from k25serve.bench.gateway.arms import ARMS, Arm, NotInstalledError, environment
 from k25serve.bench.gateway.bars import ALLOWED
-from k25serve.bench.gateway.process import FailedError, cpu_seconds, rss_mb, running, wait_for_port
+from k25serve.bench.gateway.process import (
+    FailedError,
+    cpu_seconds,
+    machine_cpu_seconds,
+    rss_mb,
+    running,
+    wait_for_port,
+)
 from k25serve.bench.gateway.report import show
 from k25serve.bench.gateway.rounds import Bench
 
@@ -24,6 +32,7 @@ def test_one_round_of_the_yardstick_and_ours(tmp_path):
     for name in ("raw", "k25serve"):
         [visit] = rounds[name]
         assert visit["errors"] == 0
+        assert 0 <= visit["others_cpus"] <= os.cpu_count()
         assert visit["chunk_us"] > 0
         assert visit["whole_us"] > 0
         assert 20 < visit["rss_many_mb"] < 300
@@ -52,6 +61,13 @@ def test_uv_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotInstalledError, match="uv is not installed"):
         environment(next(arm for arm in ARMS if arm.requirements), tmp_path)
+
+
+def test_what_the_machine_does_is_counted():
+    before, own = machine_cpu_seconds(), time.process_time()
+    while time.process_time() - own < 0.3:
+        pass
+    assert machine_cpu_seconds() - before > 0.25
 
 
 def test_a_process_and_what_it_uses(tmp_path):
