@@ -64,6 +64,11 @@ def test_each_profile_named_is_packaged() -> None:
     assert named <= set(profile_names())
 
 
+def test_each_file_named_is_there() -> None:
+    for path in re.findall(r"\b(?:deploy|tests)/[\w./-]+\w", TEXT):
+        assert (RUNBOOK.parents[1] / path).exists(), path
+
+
 def test_each_link_leads_somewhere() -> None:
     for link in re.findall(r"\]\(#([^)]*)\)", TEXT):
         assert link in anchors()
