@@ -149,7 +149,8 @@ class Gateway(Section):
     """Where clients connect, and what the gateway does; what is unset here is as GatewaySettings has it.
 
     `drain_notice_s`: how long /ready says 503 before the socket closes. `drain_s`: how long running requests may then
-    take. `allow_unauthenticated`: binding beyond loopback without keys is meant.
+    take. `allow_unauthenticated`: binding beyond loopback without keys is meant. `experiment`: its keys are in
+    gateway/experiment/settings.py.
     """
 
     host: Text = "127.0.0.1"

@@ -130,6 +130,7 @@ class GatewaySettings(BaseModel):
     """The one name under which clients get the model's thoughts, whatever the arm calls them."""
     thinking: ThinkingSettings = ThinkingSettings()
     experiment: ExperimentSettings | None = None
+    """Deals the conversations in place of the arms' weights, and compares the arms."""
     allowed_engine_fields: tuple[str, ...] = ()
     """Fields of dialect/refused.py that clients may send all the same."""
     sticky_header: str = "x-conversation-id"

@@ -107,14 +107,15 @@ class Experiment:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keeps the state file up to date while the block runs, and once more at its end."""
-        syncing = asyncio.create_task(self._keep_in_step(), name="experiment")
+        ending = asyncio.Event()
+        syncing = asyncio.create_task(self._keep_in_step(ending), name="experiment")
         try:
             async with self._shadow.running() if self._shadow is not None else contextlib.nullcontext():
                 yield
         finally:
-            syncing.cancel()
-            await asyncio.gather(syncing, return_exceptions=True)
-            await self._sync()
+            # Not cancelled: a thread would go on with the file.
+            ending.set()
+            await syncing
             await asyncio.to_thread(self._store.close)
 
     def _shadowed(self, session: int, ended: Ended, load: int) -> None:
@@ -127,9 +128,11 @@ class Experiment:
         kind = "moved" if moved else "measured" if measured else "unmeasured"
         self._metrics.requests.labels(self._settings.name, arm, kind).inc()
 
-    async def _keep_in_step(self) -> None:
-        while True:
-            await asyncio.sleep(SYNC_S)
+    async def _keep_in_step(self, ending: asyncio.Event) -> None:
+        while not ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SYNC_S):
+                    await ending.wait()
             await self._sync()
 
     async def _sync(self) -> None:
@@ -150,10 +153,8 @@ class Experiment:
             self._writable = True
             self._heed(stops)
             oldest = minute
-        for key in [key for key in self._open if key[0] < oldest]:
-            # Whole and written, or too old to be kept.
-            if key not in minutes or minutes[key] == self._open[key].tally.dump():
-                del self._open[key]
+        # What is older is whole and written, or too old to be kept.
+        self._open = {key: one for key, one in self._open.items() if key[0] >= oldest}
 
     def _exchange(self, batch: Batch, minute: int) -> list[Stop]:
         """In a thread."""

@@ -87,7 +87,10 @@ class Store:
             "SELECT minute, arm, tally FROM minutes WHERE minute >= ? ORDER BY minute, arm, worker", (since,)
         )
         for minute, arm, text in rows:
-            tally = Tally.load(text)
+            try:
+                tally = Tally.load(text)
+            except (KeyError, TypeError, ValueError) as error:
+                raise sqlite3.DatabaseError(f"minute {minute} of {arm} can't be read") from error
             if held is not None and held[:2] == (minute, arm):
                 held[2].merge(tally)
                 continue
@@ -115,7 +118,10 @@ class Store:
 
     def settings(self) -> ExperimentSettings:
         """Those that the experiment was begun with."""
-        return ExperimentSettings.model_validate_json(_meta(self._db, "settings") or "{}")
+        try:
+            return ExperimentSettings.model_validate_json(_meta(self._db, "settings") or "{}")
+        except ValueError as error:
+            raise sqlite3.DatabaseError("the experiment's settings can't be read") from error
 
     def close(self) -> None:
         self._db.close()

@@ -63,6 +63,22 @@ def test_two_arms_that_go_at_once_leave_one(given):
     store.close()
 
 
+@pytest.mark.parametrize("row", ["{}", "text", '{"counts": {"new": 1}, "sums": {}}'])
+def test_a_row_of_another_release_is_told(given, row):
+    open_store(given).close()
+    db = sqlite3.connect(given.state)
+    db.execute("INSERT INTO minutes VALUES (7, 'a', 'w', ?)", (row,))
+    db.execute("UPDATE meta SET value = '{}' WHERE key = 'settings'")
+    db.commit()
+    db.close()
+    store = read_store(given.state)
+    with pytest.raises(sqlite3.DatabaseError, match="minute 7 of a"):
+        list(store.tallies())
+    store.close()
+    with pytest.raises(ConfigError, match="settings can't be read"):
+        open_store(given)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("weights", {"a": 1, "b": 2}), ("alpha", 0.1), ("salt", "new"), ("name", "other")]
 )
