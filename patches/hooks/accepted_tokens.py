@@ -1,11 +1,10 @@
 """Row accepted_tokens: how many draft tokens each verify step of each request accepted."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from k25serve.patches.context import Context
-from k25serve.patches.hooks.rank import this_rank
+from k25serve.patches.hooks.rank import counts_here
 from k25serve.patches.hooks.tally import Tally
 
 NAME = "k25serve_engine_accepted_tokens_per_step"
@@ -38,7 +37,7 @@ class AcceptedTokens:
     def _decide(self) -> Tally | None:
         if not self._decided:
             self._decided = True
-            if os.environ.get("PROMETHEUS_MULTIPROC_DIR") and this_rank().is_first:
+            if counts_here():
                 from prometheus_client import Histogram
 
                 self._tally = Tally(Histogram(NAME, HELP, buckets=range(MOST + 1)))

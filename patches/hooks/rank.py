@@ -1,5 +1,6 @@
 """Which rank of the engine a scheduler process is."""
 
+import os
 from dataclasses import asdict, dataclass
 
 
@@ -26,3 +27,11 @@ def this_rank() -> Rank:
 
     parallel = get_parallel()
     return Rank(parallel.tp_rank, parallel.pp_rank)
+
+
+def counts_here() -> bool:
+    """Whether this rank is the one that counts for the engine's /metrics, and there is a /metrics.
+
+    With --enable-metrics SGLang sets the folder in which it collects every process's files.
+    """
+    return bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and this_rank().is_first

@@ -8,6 +8,7 @@ from typing import Any
 from k25serve.patches import verify
 from k25serve.patches.apply import is_scheduler
 from k25serve.patches.context import Context
+from k25serve.patches.hooks.rank import this_rank
 from k25serve.patches.manifest.row import Process
 from k25serve.patches.reports import Reports
 
@@ -20,7 +21,7 @@ class SelfCheck:
 
     def report(self, result: object, scheduler: Any) -> None:
         """After `Scheduler.get_init_info`: the model is loaded, graphs are captured, nothing is served yet."""
-        verify.report_ready(self._here, _reports(), scheduler_rank(scheduler))
+        verify.report_ready(self._here, _reports(), this_rank().as_dict())
 
     def gate(self, result: Any, cls: type, *args: Any, **kwargs: Any) -> None:
         """After `Engine._launch_subprocesses`: every scheduler has said that it is ready, the port is not open yet."""
@@ -30,17 +31,6 @@ class SelfCheck:
         expected: dict[Process, set[int]] = {"main": {os.getpid()}, "scheduler": schedulers(children)}
         chosen = verify.chosen_rows(self._here.version, self._here.device)
         verify.check_ready(chosen, self._here, reports, expected)
-
-
-def scheduler_rank(scheduler: Any) -> dict[str, int]:
-    """Tensor and pipeline rank of a Scheduler: 0.5.17 keeps them on it, 0.5.23 in its published configuration."""
-    if hasattr(scheduler, "ps"):
-        parallel = scheduler.ps
-    else:
-        from sglang.srt.runtime_context import get_parallel
-
-        parallel = get_parallel()
-    return {"tp": parallel.tp_rank, "pp": parallel.pp_rank}
 
 
 def schedulers(children: Sequence[int]) -> set[int]:

@@ -1,13 +1,12 @@
 """Row step_seconds: how long each stage of a step takes, from GPU events where there is a GPU."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from k25serve.patches.context import Context
 from k25serve.patches.hooks.event_timer import EventTimer
-from k25serve.patches.hooks.rank import this_rank
+from k25serve.patches.hooks.rank import counts_here
 from k25serve.patches.hooks.tally import Tally
 
 NAME = "k25serve_engine_step_seconds"
@@ -95,8 +94,7 @@ class StepSeconds:
     def _decide(self) -> Timer | None:
         if not self._decided:
             self._decided = True
-            # SGLang sets it with --enable-metrics, for the server's /metrics to collect every process's files.
-            if os.environ.get("PROMETHEUS_MULTIPROC_DIR") and this_rank().is_first:
+            if counts_here():
                 from prometheus_client import Histogram
 
                 self._tally = Tally(Histogram(NAME, HELP, ["mode"], buckets=BUCKETS), MODES)

@@ -2,14 +2,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from k25serve.patches.context import Context, Here
-from k25serve.patches.hooks import accepted_tokens
+from k25serve.patches.hooks import rank as rank_module
 from k25serve.patches.hooks.accepted_tokens import NAME, AcceptedTokens
 from k25serve.patches.hooks.rank import Rank
 
 
 def make(monkeypatch, rank=Rank(0, 0), metrics="set"):  # noqa: B008 - frozen
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", metrics)
-    monkeypatch.setattr(accepted_tokens, "this_rank", lambda: rank)
+    monkeypatch.setattr(rank_module, "this_rank", lambda: rank)
     return AcceptedTokens(Context(Here("0.5.23", "cpu", "scheduler"), {}))
 
 

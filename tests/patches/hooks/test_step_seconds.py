@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from k25serve.patches.context import Context, Here
+from k25serve.patches.hooks import rank as rank_module
 from k25serve.patches.hooks import step_seconds
 from k25serve.patches.hooks.event_timer import EventTimer
 from k25serve.patches.hooks.rank import Rank
@@ -69,7 +70,7 @@ def told(monkeypatch):
     """What reaches the tally of a row on the first rank, with /metrics on."""
     found = []
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "set")
-    monkeypatch.setattr(step_seconds, "this_rank", lambda: Rank(0, 0))
+    monkeypatch.setattr(rank_module, "this_rank", lambda: Rank(0, 0))
     flushed = []
 
     class Tally:
@@ -149,7 +150,7 @@ def test_a_stage_that_fails_is_not_counted(told):
 
 @pytest.mark.parametrize(("rank", "metrics"), [(Rank(1, 0), "set"), (Rank(0, 1), "set"), (Rank(0, 0), "")])
 def test_other_ranks_and_no_metrics_only_pass_calls_on(told, monkeypatch, rank, metrics):
-    monkeypatch.setattr(step_seconds, "this_rank", lambda: rank)
+    monkeypatch.setattr(rank_module, "this_rank", lambda: rank)
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", metrics)
     row = make()
     assert row.draft(work, "worker")[0] == "result"
