@@ -86,8 +86,9 @@ def try_profile(
 ) -> None:
     """Stop what serves now, start a profile in its place; go back by `rollback`, or by itself where it fails.
 
-    It fails where the engine is not ready in time, its acceptance gate refuses it (a gate that warns refuses here), the
-    gateway no longer serves what it did, or systemd gives up on it. systemd runs the trial: this command may be left.
+    It fails where the engine is not ready in time, its acceptance gate refuses it (a gate that warns refuses here), it
+    fails on a shared prefix or a long prompt, the gateway no longer serves what it did, or systemd gives up on it.
+    systemd runs the trial: this command may be left.
     """
     from k25serve.deploy.trial.begin import begin
     from k25serve.deploy.trial.follow import follow

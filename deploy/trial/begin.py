@@ -25,6 +25,7 @@ from k25serve.deploy.trial.systemctl import Systemctl
 from k25serve.server.config import Profile
 from k25serve.server.engine.drafter import check_profile_drafter
 from k25serve.server.engine.preflight import preflight
+from k25serve.server.engine.readiness import engine_url
 from k25serve.server.engine.state import log_path
 from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.serve import gateway_url
@@ -70,6 +71,9 @@ async def begin(
         Trial(
             profile=profile.name,
             engine_unit=engine_unit(profile),
+            engine_url=engine_url(profile),
+            model=profile.served_model_name,
+            context_length=profile.context_length,
             production_unit=production,
             gateway_url=url,
             models=models,

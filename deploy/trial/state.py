@@ -25,6 +25,9 @@ class Trial(BaseModel):
 
     profile: str
     engine_unit: str
+    engine_url: str
+    model: str
+    context_length: int
     production_unit: str
     gateway_url: str
     models: tuple[str, ...]

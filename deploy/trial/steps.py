@@ -1,7 +1,7 @@
 """What the trial's unit does when it starts and when it ends. systemd calls both, so no terminal has to stay open."""
 
 from k25serve.deploy.systemd.render import GATEWAY
-from k25serve.deploy.trial import gateway
+from k25serve.deploy.trial import gateway, smoke
 from k25serve.deploy.trial.state import Trial, change, read
 from k25serve.deploy.trial.systemctl import Systemctl, SystemctlFailed
 from k25serve.server.errors import EngineFailed, UserError
@@ -24,7 +24,10 @@ async def start() -> None:
         reason = systemctl.show(trial.engine_unit, "StatusText") or str(error)
         change(trial, reason=reason)
         raise EngineFailed(reason) from None
-    if systemctl.is_up(GATEWAY) and (fault := await gateway.fault(trial.gateway_url, trial.models)):
+    fault = await smoke.fault(trial.engine_url, trial.model, trial.context_length)
+    if fault is None and systemctl.is_up(GATEWAY):
+        fault = await gateway.fault(trial.gateway_url, trial.models)
+    if fault is not None:
         change(trial, reason=fault)
         raise EngineFailed(fault)
     change(trial, phase="serving")

@@ -93,6 +93,13 @@ def test_what_never_gets_ready_rolls_back_by_itself(stage: Stage) -> None:
     stage.unchanged()
 
 
+def test_an_engine_that_the_second_request_kills_rolls_back(stage: Stage) -> None:
+    """G01: starts without a fault, dies of a kernel that only a shared prefix runs."""
+    said = stage.trying("engine.extra_args=[--die-of=Second]", check=False)
+    assert f"error: {PROFILE} was rolled back: the engine was ready, but failed on a second one with the same" in said
+    stage.unchanged()
+
+
 def test_nothing_stops_where_the_profile_cannot_work(stage: Stage) -> None:
     run = stage.box.show(PRODUCTION, "InvocationID")
     assert "no such folder" in stage.trying("target=/nonexistent", check=False)

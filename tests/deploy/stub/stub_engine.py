@@ -1,16 +1,18 @@
 """A stub engine: a main process and 8 children, as hard to be rid of as any. It answers as the simulated engine does.
 
 The children run in sessions of their own, ignore SIGTERM and outlive their parent; one holds port P + 1. When a child
-dies the parent ends, as SGLang's does. `--no-such-flag` is refused as argparse does, with `--hang` it never gets ready.
+dies the parent ends, as SGLang's does. `--no-such-flag` is refused as argparse does, with `--hang` it never
+gets ready, with `--die-of=TEXT` a request that holds TEXT takes it down.
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from k25serve.bench.engine_sim.app import SimEngine
 from k25serve.bench.engine_sim.server import serve
@@ -47,6 +49,8 @@ async def answer(port: int, children: list["subprocess.Popen[bytes]"]) -> int:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         chosen = JSONResponse(CAPACITY) if scope.get("path") == "/server_info" else engine
+        if scope.get("path") == "/v1/chat/completions":
+            receive = await looked_at(receive)
         await chosen(scope, receive, send)
 
     serving = asyncio.create_task(serve(app, "127.0.0.1", port))
@@ -59,6 +63,21 @@ async def answer(port: int, children: list["subprocess.Popen[bytes]"]) -> int:
             return 0
     print("error: a child died", flush=True)
     return 1
+
+
+async def looked_at(receive: Receive) -> Receive:
+    """The same messages; a deadly one ends this process."""
+    first = await receive()
+    for word in sys.argv:
+        if word.startswith("--die-of=") and word.partition("=")[2].encode() in first["body"]:
+            print("triton.runtime.errors.OutOfResources: out of resource: shared memory", flush=True)
+            os._exit(1)
+    messages = iter([first])
+
+    async def again() -> Message:
+        return next(messages, None) or await receive()
+
+    return again
 
 
 if __name__ == "__main__":
