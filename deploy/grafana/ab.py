@@ -5,7 +5,7 @@ from typing import NamedTuple
 from grafana_foundation_sdk.builders import dashboard, stat
 
 from k25serve.deploy.grafana.frame import framed, one_arm
-from k25serve.deploy.grafana.panels import Query, lines, number
+from k25serve.deploy.grafana.panels import THIRD, Query, lines, number
 
 ARMS = (("A", "$a"), ("B", "$b"))
 
@@ -85,13 +85,46 @@ def ab() -> dashboard.Dashboard:
         for one in COMPARED
         for name, arm in ARMS
     ]
+    experiment = [
+        lines(
+            "Split",
+            "Share of the conversations that an arm gets; 0: it was stopped.",
+            "percentunit",
+            Query("max by (experiment, arm) (k25serve_gateway_experiment_weight)", "{{experiment}} {{arm}}"),
+            span=THIRD,
+        ),
+        lines(
+            "Requests",
+            "A second. measured: in the statistics. moved: from a conversation of another arm that could not take it.",
+            "reqps",
+            Query(
+                "sum by (experiment, arm, kind) (rate(k25serve_gateway_experiment_requests_total[5m]))",
+                "{{experiment}} {{arm}} {{kind}}",
+            ),
+            Query(
+                "sum by (experiment, arm, result) (rate(k25serve_gateway_experiment_shadow_copies_total[5m]))",
+                "{{experiment}} copies to {{arm}} {{result}}",
+            ),
+            span=THIRD,
+        ),
+        lines(
+            "Stopped",
+            "1: the arm gets no more requests, for this guardrail or by hand.",
+            "short",
+            Query(
+                "max by (experiment, arm, reason) (k25serve_gateway_experiment_stopped)",
+                "{{experiment}} {{arm}} {{reason}}",
+            ),
+            span=THIRD,
+        ),
+    ]
     return framed(
         "ab",
         "k25serve A/B",
         "Two arms side by side, by the same definitions. A live picture is no verdict: traffic differs from minute to "
-        "minute and from arm to arm.",
+        "minute and from arm to arm. `k25serve ab report` says what an experiment has found.",
         [one_arm("a", "A", "vllm"), one_arm("b", "B", "sglang")],
-        [("B / A, medians", ratios), ("A left, B right", columns)],
+        [("B / A, medians", ratios), ("A left, B right", columns), ("Experiment on live traffic", experiment)],
     )
 
 
