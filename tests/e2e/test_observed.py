@@ -1,15 +1,17 @@
 """A real Prometheus on the real engine, the simulated one in vLLM's dialect and a gateway before both."""
 
 import json
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from e2e.stack import Served
+from e2e.stack import COMMAND, Served
 from observing.queries import (
     OWN,
     Expression,
@@ -39,6 +41,7 @@ class Observed:
     gateway: str
     engines: tuple[str, str]
     prometheus: Prometheus
+    profile: Path
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +50,26 @@ def observed(eagle: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("observed")
     # Its drafts are nearly always refused, so that an alert is on its way.
     with simulated_vllm(folder, "--accept-probability", "0.1", "--step-s", "0.002") as vllm:
-        arms = [{"name": "sglang"}, {"name": "vllm", "url": vllm, "dialect": "vllm"}]
+        arms: list[dict[str, object]] = [
+            {"name": "sglang"},
+            {"name": "vllm", "url": vllm, "dialect": "vllm"},
+            {"name": "shadow", "url": vllm, "dialect": "vllm", "weight": 0},
+        ]
+        experiment = {
+            "name": "observed",
+            "state": str(folder / "experiment.sqlite"),
+            "control": "sglang",
+            "weights": {"sglang": 1.0, "vllm": 1.0},
+            "shadow": {"arm": "shadow", "share": 1.0},
+        }
         port = urlsplit(eagle.engine_url).port
         assert port is not None
-        with gateway(folder, port, arms) as (url, profile):
+        with gateway(folder, port, arms, experiment=experiment) as (url, profile):
             for name, text in prometheus_files(load_profile(str(profile)), interval_s=1, runbook="R").items():
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(text)
             with running(folder / "prometheus.yml", folder / "data") as prometheus:
-                yield Observed(url, (eagle.engine_url, vllm), prometheus)
+                yield Observed(url, (eagle.engine_url, vllm), prometheus, profile)
 
 
 def ask(
@@ -104,6 +118,8 @@ def test_each_panel_and_rule_has_data(observed: Observed) -> None:
     prometheus = observed.prometheus
     expressions = [*panel_expressions(), *(Expression(name, name) for name in sorted(recorded()))]
     left: list[str] = []
+    traffic(observed.gateway)
+    subprocess.run([COMMAND, "ab", "stop", "-p", observed.profile], check=True, capture_output=True)
 
     def filled() -> bool:
         traffic(observed.gateway)
@@ -113,11 +129,11 @@ def test_each_panel_and_rule_has_data(observed: Observed) -> None:
     until(filled, FILLED_WITHIN_S, lambda: left)
     for rule in prometheus.get("rules")["groups"]:
         assert [one["lastError"] for one in rule["rules"] if one["health"] != "ok"] == []
-    assert len(prometheus.get("targets")["activeTargets"]) == 3
+    assert len(prometheus.get("targets")["activeTargets"]) == 4
     # One name for both engines.
     for rule in rules("recording"):
         series = prometheus.get("query", query=rule["record"])["result"]
-        arms = {one["metric"].get("arm") for one in series}
+        arms = {one["metric"].get("arm") for one in series} - {"shadow"}
         assert arms == ({"sglang"} if "engine_step" in rule["record"] else set(ARMS)), rule["record"]
 
 

@@ -38,11 +38,13 @@ def simulated_vllm(folder: Path, *arguments: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def gateway(folder: Path, engine_port: int, arms: list[dict[str, object]]) -> Iterator[tuple[str, Path]]:
-    """URL and profile of `k25serve gateway` before `arms`; ready once it answers for each."""
+def gateway(
+    folder: Path, engine_port: int, arms: list[dict[str, object]], **more: object
+) -> Iterator[tuple[str, Path]]:
+    """URL and profile of `k25serve gateway` before `arms`; ready once it answers for each. more: keys of `gateway`."""
     (port,) = free_ports(1)
     profile = folder / "observed.yaml"
-    data = {"extends": "cpu-tiny", "engine": {"port": engine_port}, "gateway": {"port": port, "arms": arms}}
+    data = {"extends": "cpu-tiny", "engine": {"port": engine_port}, "gateway": {"port": port, "arms": arms, **more}}
     profile.write_text(yaml.safe_dump(data))
     url = f"http://127.0.0.1:{port}"
     with process(folder / "gateway.txt", COMMAND, "gateway", "-p", profile):
