@@ -4,13 +4,10 @@ Both reach into uvicorn's request cycle, whose own bytes they keep; behind anoth
 """
 
 import asyncio
-import re
 from typing import Any, Self
 
 from starlette.types import Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-
-_SIZE = re.compile(rb"[0-9a-fA-F]{1,8}(?=\r\n)")
 
 
 def join_head(send: Send) -> None:
@@ -43,16 +40,6 @@ class Lane:
             return False
         cycle.transport.write(chunk)
         return True
-
-
-def payload_start(read: bytes) -> int:
-    """Where the payload begins in a read that is exactly one chunk, which ends two bytes before its end; else -1."""
-    size = _SIZE.match(read)
-    if size is None:
-        return -1
-    start, length = size.end() + 2, int(size[0], 16)
-    # A chunk of no bytes is the body's end.
-    return start if length and start + length + 2 == len(read) and read.endswith(b"\r\n") else -1
 
 
 class _HeadFirst:

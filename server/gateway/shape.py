@@ -18,42 +18,57 @@ class FrameShape:
     def __init__(self) -> None:
         self._before = b""
         self._after = b""
+        self._after_in_chunk = b""
         self._like: bytes | None = None
 
     def learn(self, frame: bytes) -> None:
         """Takes the shape of a frame that was parsed, carried tokens and passed unchanged; when it is needed first."""
         self._like = frame
 
-    def _take_shape(self, frame: bytes) -> None:
+    def _take_shape(self) -> None:
+        frame, self._like = self._like or b"", None
         for key in _TEXT_KEYS:
             at = frame.find(key)
             if at < 0:
                 continue
             start = at + len(key)
             stop = frame.find(b'"', start)
-            if self._is_plain(frame[start:stop]):
+            if _is_plain(frame[start:stop]):
                 self._before, self._after = frame[:start], frame[stop:]
+                self._after_in_chunk = self._after + b"\r\n"
                 return
 
-    def fits(self, data: bytes, start: int = 0, stop: int | None = None) -> bool:
-        """Whether `data[start:stop]` is exactly one frame of the shape."""
+    def fits(self, data: bytes) -> bool:
+        """Whether `data` is exactly one frame of the shape."""
         if self._like is not None:
-            like, self._like = self._like, None
-            self._take_shape(like)
+            self._take_shape()
         before, after = self._before, self._after
-        stop = len(data) if stop is None else stop
         return (
-            data.startswith(before, start)
-            and data.endswith(after, start, stop)
+            data.startswith(before)
+            and data.endswith(after)
             and before != b""
-            and self._is_plain(data[start + len(before) : stop - len(after)])
+            and _is_plain(data[len(before) : -len(after)])
         )
 
-    @staticmethod
-    def _is_plain(text: bytes) -> bool:
-        if not text or len(text.translate(None, _NOT_PLAIN)) != len(text) or text.startswith(_ID_LIKE):
-            return False
-        return text.isascii() or _is_utf8(text)
+    def fits_chunk(self, read: bytes) -> bool:
+        """Whether `read`, in HTTP's framing, is exactly one chunk, and that exactly one frame of the shape."""
+        if self._like is not None:
+            self._take_shape()
+        before, after = self._before, self._after_in_chunk
+        start = read.find(b"\r\n", 1, 10) + 2
+        return (
+            read.startswith(before, start)
+            and read.endswith(after)
+            and before != b""
+            and read.startswith(b"%x\r\n" % (len(read) - start - 2))
+            and _is_plain(read[start + len(before) : -len(after)])
+        )
+
+
+def _is_plain(text: bytes) -> bool:
+    if not text or len(text.translate(None, _NOT_PLAIN)) != len(text) or text.startswith(_ID_LIKE):
+        return False
+    return text.isascii() or _is_utf8(text)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from k25serve.server.gateway.dialect.answer import StreamRewriter
-from k25serve.server.gateway.lane import payload_start
 from k25serve.server.gateway.rewrite import Strip
 from k25serve.server.gateway.shape import FrameShape
 from k25serve.server.gateway.sse import FrameSplitter
@@ -25,18 +24,19 @@ class StreamFilter:
         self._rewriter = rewriter
         self._splitter = FrameSplitter()
         self._shape = FrameShape()
+        # Nothing that came before matters to the next frame.
+        self._quiet = True
         self.complete = False
         """The stream said how it ended: with [DONE] or with an error of the engine's own."""
 
     def passes(self, read: bytes) -> bool:
         """Whether `read`, in HTTP's framing, is one chunk that is one frame, with tokens, that goes on unchanged."""
-        start = payload_start(read)
-        return start > 0 and self._shape.fits(read, start, len(read) - 2) and self._quiet
+        return self._quiet and self._shape.fits_chunk(read)
 
     def feed(self, data: bytes) -> tuple[bytes, Sequence[Reading]]:
         """Takes one read; returns the bytes to forward now and what its frames say."""
         rewriter = self._rewriter
-        if self._shape.fits(data) and self._quiet:
+        if self._quiet and self._shape.fits(data):
             return data, _ONE_OF_TOKENS
         frames = self._splitter.feed(data)
         readings = [self._read(frame) for frame in frames]
@@ -45,14 +45,10 @@ class StreamFilter:
         if rewriter is not None:
             frames = [rewriter.frame(frame, reading) for frame, reading in zip(frames, readings, strict=True)]
         out = b"".join(frames)
+        self._quiet = not self._splitter.open and (rewriter is None or not rewriter.alert)
         if readings == [TOKENS] and out == data:
             self._shape.learn(data)
         return out, readings
-
-    @property
-    def _quiet(self) -> bool:
-        """Nothing that came before matters to the next frame."""
-        return not self._splitter.open and (self._rewriter is None or not self._rewriter.alert)
 
     def finish(self, last: bytes = b"") -> tuple[bytes, Sequence[Reading]]:
         """Takes the `last` read; returns the bytes that are left to forward, the open frame's too, and what they say.

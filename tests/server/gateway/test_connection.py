@@ -1,8 +1,8 @@
 import asyncio
+import re
 from itertools import combinations_with_replacement
 
 from k25serve.server.gateway.connection import Connection
-from k25serve.server.gateway.lane import payload_start
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 BODY = b"3\r\none\r\n1\r\n\n\r\n4;x=\r\n\r\n\r\n\r\n2\r\n2\r\r\n0\r\na: b\r\n\r\n"
@@ -24,6 +24,14 @@ class Transport(asyncio.Transport):
         return self.aborted
 
 
+def payload(read):
+    """Of a read that is one chunk, whole; else None."""
+    size = re.match(rb"([0-9a-f]+)\r\n", read)
+    if size is None or size[1] == b"0" or len(read) != size.end() + int(size[1], 16) + 2:
+        return None
+    return read[size.end() : -2]
+
+
 async def read_in(parts):
     """What a stream that comes in these reads says, and the reads that were taken whole."""
     connection = Connection(lambda _: None, lambda _: None)
@@ -36,11 +44,11 @@ async def read_in(parts):
     taken, through = [], []
 
     def whole(read):
-        start = payload_start(read)
-        if start > 0:
-            taken.append(read[start:-2])
+        said = payload(read)
+        if said is not None:
+            taken.append(said)
             through.append(read)
-        return start > 0
+        return said is not None
 
     pumping = asyncio.create_task(connection.pump(taken.append, lambda since: since + 1, 1, whole))
     await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from k25serve.server.gateway.cors import with_cors
-from k25serve.server.gateway.lane import Lane, join_head, payload_start
+from k25serve.server.gateway.lane import Lane, join_head
 
 CHUNKED = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
 WHOLE = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
@@ -113,26 +113,6 @@ async def test_who_has_a_lane():
 
     assert Lane.of(another_servers) is None
     join_head(another_servers)
-
-
-@pytest.mark.parametrize(
-    ("read", "start"),
-    [
-        (b"3\r\none\r\n", 3),
-        (b"0a\r\n0123456789\r\n", 4),
-        (b"0\r\n\r\n", -1),
-        (b"3\r\none\r\n3\r\ntwo\r\n", -1),
-        (b"3\r\non", -1),
-        (b"3\r\nones\n", -1),
-        (b"3;x\r\none\r\n", -1),
-        (b"0x3\r\none\r\n", -1),
-        (b"+3\r\none\r\n", -1),
-        (b"\r\n\r\n", -1),
-        (b"", -1),
-    ],
-)
-def test_where_a_payload_starts(read, start):
-    assert payload_start(read) == start
 
 
 async def test_nearly_all_chunks_of_a_stream_take_the_lane(open_gateway, make_engine, monkeypatch):

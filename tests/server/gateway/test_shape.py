@@ -53,11 +53,38 @@ def test_what_has_another_shape_or_no_plain_text(data):
     assert not learned().fits(data)
 
 
-def test_a_frame_inside_other_bytes():
-    data = b"ab" + frame("other") + b"c"
-    assert learned().fits(data, 2, len(data) - 1)
-    assert not learned().fits(data, 2)
-    assert not learned().fits(data, 1, len(data) - 1)
+def chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def test_a_frame_that_is_a_chunk():
+    assert learned().fits_chunk(chunk(frame("naïve 修改 🙂")))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        b"",
+        b"0\r\n\r\n",
+        frame("a"),
+        chunk(frame("")),
+        chunk(frame("a")) * 2,
+        chunk(frame("a") * 2),
+        chunk(frame("a"))[:-1],
+        chunk(frame("a"))[1:],
+        chunk(frame("a")) + b"0\r\n\r\n",
+        b"0" + chunk(frame("a")),
+        b"+" + chunk(frame("a")),
+        b"1" + chunk(frame("a")),
+        chunk(frame("a")).replace(b"\r\n", b";x\r\n", 1),
+        chunk(frame("a", key="reasoning_content")),
+        chunk(frame('a "quote"')),
+        chunk(frame("<|tool_calls_section_begin|>")),
+    ],
+)
+def test_what_is_no_such_chunk(read):
+    assert not learned().fits_chunk(read)
+    assert not FrameShape().fits_chunk(read)
 
 
 def test_nothing_fits_before_a_frame_was_learned():

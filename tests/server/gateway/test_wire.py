@@ -120,7 +120,7 @@ async def test_a_sink_that_waits_gets_no_more_until_it_is_done():
 
     async with wire_to(writes(CHUNKED, *[chunk(b"x" * 1000)] * 5, b"0\r\n\r\n", pause=0.002)) as wire:
         answer = await ask(wire)
-        pumping = asyncio.create_task(answer.pump(sink, lambda since: since + 0.01, 0.01))
+        pumping = asyncio.create_task(answer.pump(sink, lambda since: since + 0.05, 0.05))
         await asyncio.sleep(0.1)
         assert len(reads) == 1
         gate.set()
