@@ -1,7 +1,9 @@
 """Row adaptive_costs: a policy that knows what steps cost, in place of SGLang's, which looks at acceptance alone."""
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ class AdaptiveCosts:
     def __init__(self, context: Context) -> None:
         self._explore_share = float(context.options["explore_share"])
         self._hysteresis = float(context.options["hysteresis"])
+        self._trace_path = str(context.options["trace"])
+        self._trace: Path | None = None
         self._params: Any = None
         self._policy: Policy | None = None
         self._choice = Choice(0)
@@ -44,10 +48,12 @@ class AdaptiveCosts:
             lengths = [len(request.origin_input_ids) + len(request.output_ids) for request in batch.reqs]
             # SGLang has resources, such as graphs, for the slot's steps only.
             arms = self._params._route(len(lengths)).candidate_steps
-            self._choice = self._policy.choose(len(lengths), sum(lengths) / len(lengths), arms)
+            batch_size, length = len(lengths), sum(lengths) / len(lengths)
+            self._choice = self._policy.choose(batch_size, length, arms)
             envs.SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND.set(not self._choice.extend)
             if self._tally is not None:
                 self._tally.add(self._choice.steps, "probe" if self._choice.probe else "best")
+            self._note({"batch": batch_size, "context": length, **asdict(self._choice)})
         return original(worker, batch, *args, **kwargs)
 
     def steps(self, params: Any, batch_size: int) -> int:
@@ -60,7 +66,9 @@ class AdaptiveCosts:
     def verified(self, tokens: list[list[int]], processor: Any, result: Any, batch: Any) -> None:
         """After `SchedulerBatchResultProcessor._resolve_spec_v2_tokens`: what a step of known width accepted."""
         if self._policy is not None:
-            self._policy.observe(result.speculative_num_draft_tokens - 1, result.num_correct_drafts_per_req_cpu)
+            steps, accepted = result.speculative_num_draft_tokens - 1, result.num_correct_drafts_per_req_cpu
+            self._policy.observe(steps, accepted)
+            self._note({"steps": steps, "accepted": accepted})
 
     def idle(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Around `Scheduler.on_idle`, which may sleep."""
@@ -75,9 +83,17 @@ class AdaptiveCosts:
                 "SGLang runs without adaptive speculation, so the row has no effect: set speculation.adaptive, or "
                 "remove the row from patches; SGLang's log says why where it switched it off"
             )
+        if self._trace_path and this_rank().is_first:
+            self._trace = Path(self._trace_path)
+            self._trace.write_text("")
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR") and this_rank().is_first:
             from prometheus_client import Histogram
 
             self._tally = Tally(Histogram(NAME, HELP, ["why"], buckets=range(MOST + 1)), ("best", "probe"))
         costs = self._policy.costs
         return {"source": costs.source, "steps": costs.steps, "batches": costs.batches, "contexts": costs.contexts}
+
+    def _note(self, line: dict[str, Any]) -> None:
+        if self._trace is not None:
+            with self._trace.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")

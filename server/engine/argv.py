@@ -103,6 +103,8 @@ def _speculation_flags(speculation: Speculation, engine: Engine) -> dict[str, st
         "--speculative-draft-model-quantization": "unquant",
         "--speculative-adaptive": speculation.adaptive is not None,
         "--speculative-adaptive-config": speculation.adaptive,
+        # SGLang captures graphs for every number of steps, and finds out too late that a CPU has none.
+        "--cuda-graph-backend-decode": "disabled" if speculation.adaptive and engine.device == "cpu" else None,
     }
 
 

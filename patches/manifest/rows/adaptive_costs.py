@@ -59,5 +59,6 @@ ROW = Row(
     options=(
         Option("explore_share", 0.015, "share of the time that probes of other arms may cost at most"),
         Option("hysteresis", 0.005, "relative gain below which the arm is not changed"),
+        Option("trace", "", "file that gets a line of JSON for each decision and each verification; empty: none"),
     ),
 )

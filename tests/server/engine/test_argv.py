@@ -118,6 +118,7 @@ def test_every_field_reaches_the_command() -> None:
     assert "--trust-remote-code" not in argv
     assert "--speculative-adaptive" in argv
     assert argv[argv.index("--speculative-adaptive-config") + 1] == "costs.json"
+    assert argv[argv.index("--cuda-graph-backend-decode") + 1] == "disabled", "a CPU has no graphs to capture"
     assert argv[-2:] == ["--log-level", "warning"]
     assert engine_env(changed, ON_PATH) == DIE_AT_ONCE | {"A": "b", SWITCHES_ENV: '{"adaptive_costs": true}'}
     assert engine_command(changed)[1:4] == ["-P", "-m", "k25serve.patches.launch"]
