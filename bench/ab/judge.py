@@ -12,6 +12,7 @@ from k25serve.bench.ab.stats.power import detectable
 from k25serve.bench.ab.units import Paired
 
 PRIMARY = "tokens_per_s"
+WIDEST = math.log(1e6)
 
 
 def judge(pairs: Sequence[Paired], design: Design, look: int) -> tuple[Comparison, ...]:
@@ -28,8 +29,8 @@ def judge(pairs: Sequence[Paired], design: Design, look: int) -> tuple[Compariso
             values_b=pair.b,
             log_gains=pair.log_gains,
             gain=math.exp(test.mean),
-            low=math.exp(test.low) if math.isfinite(test.low) else None,
-            high=math.exp(test.high) if math.isfinite(test.high) else None,
+            low=bound(test.low),
+            high=bound(test.high),
             p=test.p,
             p_adjusted=corrected[i],
             detectable=detectable(test.n, test.sd, steps[0], design.power) if test.n > 1 else None,
@@ -59,6 +60,11 @@ def overall(comparisons: Sequence[Comparison]) -> Outcome:
     if words == {"slower"}:
         return "slower"
     return "mixed" if words else "not settled"
+
+
+def bound(log_gain: float) -> float | None:
+    """An interval's end as a gain; None where it says nothing."""
+    return math.exp(log_gain) if abs(log_gain) <= WIDEST else None
 
 
 def _word(fell: bool, mean: float) -> Literal["faster", "slower", "not settled"]:

@@ -62,8 +62,8 @@ class Comparison(Frozen):
     """One metric in one cell. values_a and values_b: the metric by unit; log_gains: their oriented log ratios.
 
     p: paired t on the log ratios. p_adjusted: after Holm over all tested. low, high: interval of the gain at
-    1 - the look's nominal level, not adjusted for the number of cells; None where one unit
-    has no spread. detectable: the gain that would have been found
+    1 - the look's nominal level, not adjusted for the number of cells; None where it is
+    unbounded, as one unit's is. detectable: the gain that would have been found
     with the planned power, at the spread that was seen.
     """
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from k25serve.bench.ab.judge import bound
 from k25serve.bench.ab.result import SameLatency
 from k25serve.bench.ab.stats.paired_t import paired_t
 from k25serve.bench.ab.units import Paired
@@ -52,8 +53,8 @@ def _at(
         tokens_per_s_a=_median([a for a, _ in values]),
         tokens_per_s_b=_median([b for _, b in values]),
         gain=math.exp(test.mean),
-        low=math.exp(test.low) if math.isfinite(test.low) else None,
-        high=math.exp(test.high) if math.isfinite(test.high) else None,
+        low=bound(test.low),
+        high=bound(test.high),
     )
 
 
