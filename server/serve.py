@@ -119,7 +119,11 @@ def gateway_settings(profile: Profile) -> GatewaySettings:
     given = profile.gateway.model_dump(exclude=_NOT_SETTINGS, exclude_none=True)
     # The engine that this profile describes comes first: it is the one whose start is followed from here.
     given_arms = sorted(given.pop("arms"), key=lambda arm: "url" in arm)
-    arms = ({"url": engine_url(profile)} | arm for arm in given_arms or [{"name": "sglang"}])
+    own = {"url": engine_url(profile)}
+    arms = [own | arm for arm in given_arms or [{"name": "sglang"}]]
+    for arm in arms:
+        if arm["url"] == own["url"]:
+            arm["lossy"] = tuple(dict.fromkeys((*profile.lossy, *arm.get("lossy", ()))))
     try:
         return GatewaySettings(
             arms=tuple(ArmSettings(**arm) for arm in arms),

@@ -215,6 +215,12 @@ class Profile(Section):
         """`patches`, and what other keys of the profile switch on."""
         return {ADAPTIVE: True, **self.patches} if self.speculation.adaptive is not None else self.patches
 
+    @property
+    def lossy(self) -> tuple[str, ...]:
+        """Patches that are on and change the target's output."""
+        chosen = choose(ROWS, self.switches, self.engine.version, self.engine.device)
+        return tuple(item.row.name for item in chosen if item.row.lossy)
+
     @field_validator("name")
     @classmethod
     def _part_of_a_file_name(cls, name: str) -> str:

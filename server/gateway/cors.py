@@ -7,7 +7,7 @@ from starlette.types import Message, Send
 
 from k25serve.server.gateway.errors import Headers
 
-_EXPOSED = b"x-request-id, x-k25serve-arm, retry-after"
+_EXPOSED = b"x-request-id, x-k25serve-arm, x-k25serve-lossy, retry-after"
 _MAX_AGE_S = 600
 
 

@@ -45,6 +45,7 @@ _NOT_FORWARDED = frozenset(
     }
 )
 _ARM_HEADER = ARM_HEADER.encode()
+LOSSY_HEADER = b"x-k25serve-lossy"
 _STREAM_HEADERS: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
 
 
@@ -240,7 +241,8 @@ class Relay:
 
     def _headers(self, response: Answer) -> Headers:
         kept = [header for header in response.headers if header[0] not in _NOT_FORWARDED]
-        return [*kept, (b"x-request-id", self._plan.rid.encode()), (_ARM_HEADER, self._arm.name.encode())]
+        lossy = [(LOSSY_HEADER, ", ".join(names).encode())] if (names := self._arm.settings.lossy) else []
+        return [*kept, (b"x-request-id", self._plan.rid.encode()), (_ARM_HEADER, self._arm.name.encode()), *lossy]
 
     def _give_up(self) -> UpstreamTimeoutError:
         """What to tell the client. The engine may still be at work, so it is told to stop."""

@@ -25,6 +25,18 @@ def test_plain_profile_passes() -> None:
     assert [arm.url for arm in settings.every_arm] == ["http://127.0.0.1:30000"]
 
 
+def test_what_is_lossy_is_told_of_the_own_arm_alone() -> None:
+    budget = "patches={lossy_expert_budget: {budget: 4}}"
+    other = "{name: other, url: 'http://127.0.0.1:1', lossy: [fp4_cache]}"
+    arms = {arm.name: arm for arm in checked_settings(profile(budget), own_engine=True).every_arm}
+    assert arms["sglang"].lossy == ("lossy_expert_budget",)
+    given = profile(budget, f"gateway.arms=[{{name: own, lossy: [by_hand]}}, {other}]")
+    arms = {arm.name: arm for arm in checked_settings(given, own_engine=True).every_arm}
+    assert arms["own"].lossy == ("lossy_expert_budget", "by_hand")
+    assert arms["other"].lossy == ("fp4_cache",)
+    assert all(arm.lossy == () for arm in checked_settings(profile(), own_engine=True).every_arm)
+
+
 @pytest.mark.parametrize(
     ("override", "error", "told"),
     [

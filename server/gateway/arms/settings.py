@@ -22,6 +22,8 @@ class ArmOptions(BaseModel):
     """The name that this arm serves the model under; None: it takes every name that clients may use."""
     api_key: SecretStr | None = None
     """SGLang's or vLLM's `--api-key`. A client's own key never reaches an engine."""
+    lossy: tuple[ArmName, ...] = ()
+    """What changes the target's output at this arm, told in every answer's `x-k25serve-lossy`."""
     max_concurrency: PositiveInt = 2048
     """Requests at the engine at once; more wait in the queue."""
     max_queue: NonNegativeInt = 2048

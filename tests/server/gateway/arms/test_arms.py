@@ -40,6 +40,17 @@ async def test_a_conversation_stays_where_it_is_and_both_arms_are_used(two_arms)
         assert min(shares) > 0
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_lossy_arm_says_so_in_every_answer(two_arms, stream):
+    async with two_arms(other={"lossy": ("lossy_expert_budget", "fp4_cache")}) as gateway:
+        told = {}
+        for arm in ("sglang", "vllm"):
+            async with gateway.post(stream, headers={ARM: arm}) as response:
+                await response.read()
+                told[arm] = response.headers.get("x-k25serve-lossy")
+    assert told == {"sglang": None, "vllm": "lossy_expert_budget, fp4_cache"}
+
+
 async def test_each_arm_is_asked_in_its_own_words(two_arms):
     opened = two_arms()
     async with opened as gateway:
