@@ -12,7 +12,7 @@ from k25serve.bench.gpu.together import Starts, Together
 from k25serve.bench.trace.analyse import analyse
 from k25serve.bench.trace.errors import TraceError
 
-TRIMMED_SECONDS = 0.02
+TRIMMED_STEPS = 3
 TRACED = ("none", "eagle3")
 
 
@@ -64,6 +64,6 @@ def _traced(how: Start, engine: Booted, arm: str, ranks: int) -> dict[str, Any]:
     folder = how.folder / f"trace-{arm}"
     files = traces.record(engine, folder, ranks)
     kept = how.folder / f"trace-{arm}.trimmed.trace.json.gz"
-    events = traces.trim(files[0], kept, TRIMMED_SECONDS)
+    events = traces.trim(files[0], kept, TRIMMED_STEPS)
     report = analyse([folder], title=arm).model_dump(mode="json", exclude={"timeline"})
     return {"report": report, "trimmed": kept.name, "trimmed_events": events}

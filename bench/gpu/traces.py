@@ -16,6 +16,7 @@ from k25serve.bench.gpu.rank_model import VOCABULARY
 BATCH, PREFIX, TOKENS = 4, 1024, 160
 PROFILED_STEPS = 12
 WAIT_S = 120.0
+STEP = "step["  # how SGLang names the range of a forward pass
 
 
 def record(engine: Booted, folder: Path, ranks: int) -> list[Path]:
@@ -48,13 +49,23 @@ def _post(url: str, body: dict[str, Any]) -> None:
         answer.read()
 
 
-def trim(source: Path, target: Path, seconds: float) -> int:
-    """Keep the events of `seconds` in the middle of a trace, and all metadata; how many events that are."""
+def trim(source: Path, target: Path, steps: int) -> int:
+    """Keep the last whole `steps` steps but one, without Python's own calls, and all metadata; how many events.
+
+    Raises ProofError where the trace has fewer steps.
+    """
     trace = json.loads(gzip.decompress(source.read_bytes()))
-    timed = [event["ts"] for event in trace["traceEvents"] if event.get("ph") == "X"]
-    middle = (min(timed) + max(timed)) / 2
-    first, last = middle - seconds * 5e5, middle + seconds * 5e5
-    kept = [event for event in trace["traceEvents"] if event.get("ph") == "M" or first <= event.get("ts", 0) <= last]
-    trace["traceEvents"] = kept
+    events = trace["traceEvents"]
+    starts = sorted(
+        event["ts"] for event in events if event.get("cat") == "user_annotation" and event["name"].startswith(STEP)
+    )
+    if len(starts) <= steps:
+        raise ProofError(f"{source}: {len(starts)} steps, more than {steps} expected")
+    first, end = starts[-steps - 1], starts[-1]
+    trace["traceEvents"] = [
+        event
+        for event in events
+        if event.get("ph") == "M" or (event.get("cat") != "python_function" and first <= event.get("ts", 0) < end)
+    ]
     target.write_bytes(gzip.compress(json.dumps(trace).encode(), mtime=0))
-    return len(kept)
+    return len(trace["traceEvents"])
