@@ -4,6 +4,7 @@ import typer
 
 from k25serve.bench.ab.commands import ab_command
 from k25serve.bench.comm.commands import app as comm_app
+from k25serve.bench.expert_budget.commands import expert_budget_command
 from k25serve.bench.load.commands import load_command
 from k25serve.bench.plan.commands import app as plan_app
 from k25serve.bench.trace.commands import app as trace_app
@@ -17,3 +18,4 @@ app.add_typer(comm_app, name="comm")
 app.add_typer(plan_app, name="plan")
 app.command("load")(load_command)
 app.command("ab")(ab_command)
+app.command("expert-budget")(expert_budget_command)

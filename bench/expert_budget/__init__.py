@@ -1,0 +1,1 @@
+"""What the lossy expert budget does to greedy answers: the same engine with and without it, token by token."""
