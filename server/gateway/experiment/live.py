@@ -107,6 +107,7 @@ class Experiment:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keeps the state file up to date while the block runs, and once more at its end."""
+        await self._sync()
         ending = asyncio.Event()
         syncing = asyncio.create_task(self._keep_in_step(ending), name="experiment")
         try:

@@ -60,6 +60,8 @@ async def test_a_silent_shadow_costs_the_primary_nothing_and_what_finds_no_room_
         assert await copies(gateway, "dropped_full") + await copies(gateway, "dropped_not_ready") == dropped + 35
         assert await gateway.metric("experiment_shadow_queue") == 3
         assert sorted(beside)[20] < sorted(alone)[20] + 0.05
+        # Aborts are answered again, which the gateway's end waits for.
+        gateway.dark.phase = "ready"
 
 
 async def test_large_copies_find_no_room(two_arms, ask):
