@@ -78,15 +78,18 @@ class Recorder:
         self._command = list(command) if command is not None else [Path(sys.argv[0]).name, *sys.argv[1:]]
         self._started = datetime.now(UTC)
         self._clock = time.monotonic()
+        # Of the code as it was loaded: a long run may end after the next commit.
+        source = Path(__file__).parent
+        self._git = _ask("git", "rev-parse", "HEAD", cwd=source)
+        self._dirty = bool(_ask("git", "status", "--porcelain", cwd=source))
 
     def finish(self, data: dict[str, Any], inputs: Iterable[Path] = (), notes: str = "") -> Result:
         """The result of what was measured since the start; `inputs` are files, told by their SHA-256."""
-        source = Path(__file__).parent
         return Result(
             kind=self._kind,
             command=" ".join(self._command),
-            git=_ask("git", "rev-parse", "HEAD", cwd=source),
-            dirty=bool(_ask("git", "status", "--porcelain", cwd=source)),
+            git=self._git,
+            dirty=self._dirty,
             versions={"python": platform.python_version(), **_versions()},
             machine=Machine.here(),
             started=self._started,

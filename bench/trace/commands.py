@@ -162,7 +162,8 @@ def _read(paths: list[Path], decode_span: str | None, partial: bool) -> "TraceRe
 
     whole = sum(path.stat().st_size for path in trace_files(paths))
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=whole)
         return analyse(
             paths,
