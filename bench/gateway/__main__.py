@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def main() -> None:
         parser.error(f"--peers has {', '.join(unknown)}: choose from {', '.join(names)}")
     if given.rounds < 1:
         parser.error(f"--rounds is {given.rounds}: give at least 1")
+    # So that a run that is stopped leaves nothing running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console(width=200)
     bench = Bench(given.cache, given.port, lambda text: console.print(text, style="dim", markup=False))
     recorder = Recorder("gateway", ["python", "-P", "-m", "k25serve.bench.gateway", *sys.argv[1:]])

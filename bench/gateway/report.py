@@ -14,6 +14,7 @@ from k25serve.bench.gateway.bars import (
     Rounds,
     ahead,
     cancel_text,
+    disturbed,
     values,
     verdicts,
 )
@@ -23,6 +24,8 @@ def show(console: Console, rounds: Rounds, missing: dict[str, str]) -> None:
     """Prints everything that a reader needs to judge the run."""
     console.print(_measures(rounds))
     console.print(_behaviour(rounds))
+    for line in disturbed(rounds):
+        console.print(line, markup=False)
     for name, reason in missing.items():
         console.print(f"{name}: not measured: {reason}", markup=False)
     if "k25serve" not in rounds:

@@ -1,6 +1,6 @@
 import pytest
 
-from k25serve.bench.gateway.bars import MEASURES, ahead, cancel_text, values, verdicts
+from k25serve.bench.gateway.bars import MEASURES, ahead, cancel_text, disturbed, values, verdicts
 
 CANCEL = {"before_headers": [0.4, 1.0, 0.5], "non_streaming": [0.4, 0.5, 0.6]}
 BEHAVIOUR = {"cancel_ms": CANCEL, "fields": ["rid changed"], "on_503": {"status": 503, "attempts": 1, "ms": 2.0}}
@@ -62,6 +62,13 @@ def test_peers_that_are_ahead_are_named():
     assert lines == [
         "smg is ahead in CPU us per streamed chunk: 15.00 against 25.00",
         "other is ahead in CPU us per streamed chunk: 24.00 against 25.00 (under 20 %: not settled)",
+    ]
+
+
+def test_a_machine_with_other_work_is_told():
+    visits = [{"others_cpus": busy} for busy in (0.02, 0.97)]
+    assert disturbed({"direct": visits[:1], "raw": visits}) == [
+        "raw, round 2: the machine was busy with something else, 0.97 CPUs: its p99 is not settled"
     ]
 
 
