@@ -17,6 +17,7 @@ from k25serve.deploy.systemd.render import (
     stop_seconds,
 )
 from k25serve.deploy.systemd.write import write_files
+from k25serve.deploy.trial.account import check_account
 from k25serve.deploy.trial.adopt import production_unit
 from k25serve.deploy.trial.estimate import minutes_back
 from k25serve.deploy.trial.gateway import served_models
@@ -56,6 +57,9 @@ async def begin(
     production = production_unit(given_unit, profile, systemctl)
     if production == engine_unit(profile):
         raise ConfigError(f"--profile {profile.name}: serves already, as {production}; try another one")
+    changed = [*overrides, *(("gate.policy=refuse",) if _gate_would_only_warn(profile) else ())]
+    command = k25serve_command(program, "engine", profile, source, changed)
+    check_account(user, command)
     url = gateway_url(profile)
     records = sorted(
         (file for folder in (SERVICES_STATE, log_path(profile).parent) for file in folder.glob("*.load.json")),
@@ -64,8 +68,6 @@ async def begin(
     back = minutes_back(production, profile.target, systemctl, records)
     async with aiohttp.ClientSession() as session:
         models = await served_models(session, url)
-    changed = [*overrides, *(("gate.policy=refuse",) if _gate_would_only_warn(profile) else ())]
-    command = k25serve_command(program, "engine", profile, source, changed)
     write_files(units, _files(profile, command, user, production, systemctl))
     trial = write(
         Trial(

@@ -21,7 +21,9 @@ async def start() -> None:
     try:
         systemctl.start(trial.engine_unit)
     except SystemctlFailed as error:
-        reason = systemctl.show(trial.engine_unit, "StatusText") or str(error)
+        # Without words of its own it was not even started: systemd.exec(5) lists the statuses, 226 a sandbox's.
+        status = systemctl.show(trial.engine_unit, "ExecMainStatus")
+        reason = systemctl.show(trial.engine_unit, "StatusText") or f"exit status {status}: {error}"
         change(trial, reason=reason)
         raise EngineFailed(reason) from None
     fault = await smoke.fault(trial.engine_url, trial.model, trial.context_length)

@@ -36,9 +36,8 @@ class LoadPlan:
 
     def __str__(self) -> str:
         drafter = f" and {self.drafter / 1e9:,.1f} GB of the drafter" if self.drafter else ""
-        text = (
-            f"load: {self.target / 1e9:,.1f} GB{drafter}, read by {self.ranks} ranks with {self.threads} threads each"
-        )
+        readers = f"{self.ranks} rank{'' if self.ranks == 1 else 's'} with {self.threads} threads each"
+        text = f"load: {self.target / 1e9:,.1f} GB{drafter}, read by {readers}"
         if not self.mapped:
             return f"{text} into RAM: up to {self.peak / GIB:,.1f} GiB of {self.ram / GIB:,.0f} GiB at a time"
         if self.target + self.drafter <= self.ram:

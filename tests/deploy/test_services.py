@@ -100,6 +100,7 @@ def test_a_mistake_in_the_profile_is_not_tried_again(installed: Services) -> Non
     assert "/models/gone: no such folder" in installed.box.show(ENGINE, "StatusText")
 
 
+@pytest.mark.full
 def test_a_load_that_never_ends_is_ended(tmp_path: Path) -> None:
     with services(tmp_path, free_ports()) as found:
         found.install("engine.extra_args=[--hang]", "engine.ready_timeout_s=1")

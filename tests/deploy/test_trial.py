@@ -29,8 +29,8 @@ WAIT_S = 60
 class Stage(Services):
     """A gateway with two arms, an adopted unit behind one of them."""
 
-    def trying(self, *settings: str, check: bool = True) -> str:
-        words = ("deploy", "try", "--profile", PROFILE, "--units", str(self.box.units), "--user", "root")
+    def trying(self, *settings: str, user: str = "root", check: bool = True) -> str:
+        words = ("deploy", "try", "--profile", PROFILE, "--units", str(self.box.units), "--user", user)
         program = ("--production-unit", PRODUCTION, "--executable", str(STUB))
         return self.k25serve(*words, *program, *self.settings(*settings), check=check)
 
@@ -106,11 +106,14 @@ def test_nothing_stops_where_the_profile_cannot_work(stage: Stage) -> None:
     assert "is not active" in stage.k25serve(
         *("deploy", "try", "-p", PROFILE, "--production-unit", "nginx", "--executable", str(STUB)), check=False
     )
+    assert "error: --user nobody-here: no such account; make it" in stage.trying(user="nobody-here", check=False)
+    assert "error: --user nobody: cannot run" in stage.trying(user="nobody", check=False)
     assert stage.box.show(PRODUCTION, "InvocationID") == run
     assert not stage.box.is_file("/run/k25serve/trial.json")
 
 
-@pytest.mark.parametrize("victim", ["trial-start", pytest.param("deploy try", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("victim", ["trial-start", "deploy try"])
 def test_a_killed_controller_is_no_way_to_get_stuck(stage: Stage, victim: str) -> None:
     """systemd holds the trial: its own process killed means back; the user's command killed changes nothing."""
     stage.box.run(
@@ -141,6 +144,16 @@ def test_an_engine_that_fails_for_good_after_it_served_rolls_back(stage: Stage) 
         while stage.box.show(ENGINE, "ActiveState") not in ("active", "inactive", "failed"):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+    stage.unchanged()
+
+
+@pytest.mark.full
+def test_a_trial_whose_end_was_killed_is_finished_by_rollback(stage: Stage) -> None:
+    stage.trying()
+    stage.box.write(f"{TRIAL_UNIT}.d/lost.conf", "[Service]\nExecStopPost=\nExecStopPost=/bin/false\n")
+    stage.box.systemctl("stop", TRIAL_UNIT, check=False)
+    assert stage.box.show(PRODUCTION, "ActiveState") == "inactive"
+    assert f"rolled back: {PRODUCTION} starts" in stage.k25serve("deploy", "rollback")
     stage.unchanged()
 
 
