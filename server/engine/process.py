@@ -15,6 +15,7 @@ from k25serve.server.engine.leftovers import reap
 from k25serve.server.errors import PreflightError
 
 DISK_FULL_BYTES = 2**20
+OWN_WORD = "k25serve: error: "  # of patches/: why a process of the engine stops itself; SGLang's last words follow it
 GUARDIAN_MARGIN_S = 15.0  # what the guardian itself may need after its stop limit, to kill and reap
 
 
@@ -102,7 +103,7 @@ class EngineProcess:
         tail = "\n".join(f"    {line}" for line in self.log_tail())
         how = f"exit code {code}" if code >= 0 else f"its guardian, killed by signal {-code}"
         full = "; no space is left on that disk" if shutil.disk_usage(self.log.parent).free < DISK_FULL_BYTES else ""
-        cause = _cause(self.log_tail())
+        cause = _cause(self.log_tail(1000))
         return f"the engine ended with {how}{cause}; its log is {self.log}{full}, its last lines:\n{tail}"
 
     def log_tail(self, lines: int = 15) -> list[str]:
@@ -113,8 +114,12 @@ class EngineProcess:
 
 
 def _cause(lines: Sequence[str]) -> str:
-    """The last line that speaks of an error, so that one line tells it; empty where none does."""
-    told = next((line.strip() for line in reversed(lines) if re.search(r"error|exception", line, re.IGNORECASE)), "")
+    """The line that tells it: the start module's own last word, else the last one of an error; empty without one."""
+    own = [line for line in lines if line.startswith(OWN_WORD)]
+    others = [
+        line.strip() for line in lines[-15:] if re.search(r"error|exception|crash|fatal|abort", line, re.IGNORECASE)
+    ]
+    told = next(iter((own or others)[-1:]), "").removeprefix(OWN_WORD)
     return f": {one_line(told)}" if told else ""
 
 

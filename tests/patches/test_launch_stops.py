@@ -47,7 +47,7 @@ def test_the_supervisor_shows_the_line(tmp_path):
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "COLUMNS": "300"},
     )
     assert done.returncode == 1, done.stderr
-    assert "the engine ended with exit code 1: k25serve: error: patches.stepz: no such patch; there are" in done.stderr
+    assert "the engine ended with exit code 1: patches.stepz: no such patch; there are" in done.stderr
 
 
 def test_a_profile_knows_the_patches():

@@ -93,6 +93,15 @@ async def test_obituary_tells_how_it_ended_and_where_to_read(tmp_path: Path) -> 
     await engine.stop()
 
 
+async def test_the_obituary_begins_with_the_start_modules_own_word(tmp_path: Path) -> None:
+    """SGLang says a good deal after it, errors too."""
+    script = "echo 'k25serve: error: patch x: it is gone'; for n in $(seq 40); do echo \"Error $n\"; done; exit 1"
+    engine = await start(tmp_path, script)
+    told = engine.obituary(await engine.wait())
+    assert told.startswith("the engine ended with exit code 1: patch x: it is gone; its log is ")
+    await engine.stop()
+
+
 async def test_stop_lets_the_engine_drain(tmp_path: Path) -> None:
     engine = await start(tmp_path, "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.05; done", 10)
     await asyncio.to_thread(wait_for_line, engine, "up")
@@ -140,3 +149,14 @@ def test_sigkill_leaves_nothing(tmp_path: Path, victim: str) -> None:
             process.communicate()
         for pid in alive(tree):
             os.kill(pid, signal.SIGKILL)
+
+
+async def test_what_a_killed_guardian_leaves_is_killed_by_the_launcher(tmp_path: Path) -> None:
+    """F01: they ignore SIGTERM, one has a session of its own, and init adopted them."""
+    engine = await start(tmp_path, STUBBORN)
+    tree = await asyncio.to_thread(wait_for_tree, engine.pid, 3)
+    await asyncio.to_thread(wait_for_line, engine, "up")
+    os.kill(engine.pid, signal.SIGKILL)
+    assert await engine.wait() == -signal.SIGKILL
+    await engine.stop()
+    assert alive(tree) == []
