@@ -1,4 +1,4 @@
-"""The engine's and the gateway's unit under the real systemd: whatever is killed, a ready service and no orphan."""
+"""The engine's and the gateway's unit under the real systemd: whatever is killed, a ready service, no orphan (F01)."""
 
 import os
 import random
