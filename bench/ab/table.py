@@ -45,7 +45,8 @@ def show(data: AbData, console: Console) -> None:
     if data.parity is not None:
         console.print(parity_line(data.parity), highlight=False)
     show_findings(data.findings, console)
-    console.print(data.verdict, style="bold" if data.valid else "bold red", markup=False, highlight=False)
+    style = "bold" if data.valid else "bold red"
+    console.print(data.verdict, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def parity_line(parity: Parity) -> str:

@@ -13,7 +13,7 @@ CLOCK_STEP_S = 0.1
 CLOCK_SLEW = 6e-4  # a wall clock that is being corrected runs at most 500 ppm off (adjtimex(8))
 MOST_TAIL = 0.1  # of a request's time, after its last token
 BURST_SHARE = 0.9  # of a stream's token events at one moment
-BURST_LEAST = 8
+BURST_LEAST = 24  # tokens; a short stream may come in one read of a busy client
 MOST_CACHED = 0.5
 MOST_CLIENT_CPU = 0.8
 
@@ -85,8 +85,10 @@ def _token_faults(good: Sequence[RequestRecord]) -> Iterator[tuple[str, str]]:
         told = ", ".join(f"{name} {count}" for name, count in reasons.items())
         detail = f"answers have {ratio:.3f} of the output tokens asked for, at least {LEAST_RATIO} are needed"
         yield "short", f"{detail} (finish reasons: {told}): the engine did not heed ignore_eos or max_tokens"
-    if over := sum(record.tokens is not None and record.tokens.completion > record.asked.max_tokens for record in good):
-        yield "counts", f"{over} answers count more output tokens than max_tokens allows: they were counted anew"
+    if off := [record for record in counted if _cut_at_another_length(record)]:
+        tokens = off[0].tokens.completion if off[0].tokens else 0
+        detail = f"{len(off)} answers ended by their length but not at max_tokens, the first at {tokens}"
+        yield "counts", f"{detail} of {off[0].asked.max_tokens}: they were counted anew, or met the context's end"
     if retokenised := sum(r.tokens is not None and r.tokens.source == "retokenised" for r in good):
         yield (
             "retokenised",
@@ -98,6 +100,11 @@ def _token_faults(good: Sequence[RequestRecord]) -> Iterator[tuple[str, str]]:
             "counts",
             f"{len(odd)} of {len(counted)} answers contradict the engine's speculation counts, first: {odd[0]}",
         )
+
+
+def _cut_at_another_length(record: RequestRecord) -> bool:
+    completion, limit = record.tokens.completion if record.tokens else 0, record.asked.max_tokens
+    return completion > limit or (record.finish_reason == "length" and completion != limit)
 
 
 def _contradiction(record: RequestRecord) -> str:

@@ -13,7 +13,7 @@ PREFLIGHT_TOKENS = 8  # preflights and warm-ups ask for no more
 
 
 def engine(options: SimOptions | None = None, **settings: Any) -> SimEngine:
-    fast = {"prefill_s": 0.004, "step_s": 0.001, "step_cv": 0.05}
+    fast = {"prefill_s": 0.004, "step_s": 0.002, "step_cv": 0.05}
     return SimEngine(SimSettings(**(fast | settings), options=options or SimOptions(cached_tokens=0)))
 
 

@@ -47,4 +47,4 @@ def _shift(units: int, level: float, wanted: float) -> float:
 @functools.cache
 def _relative_sd(freedom: int) -> npt.NDArray[np.float64]:
     """Sample over true standard deviation, at evenly spaced chances."""
-    return np.sqrt(stats.chi2.ppf((np.arange(NODES) + 0.5) / NODES, freedom) / freedom)
+    return np.sqrt(np.asarray(stats.chi2.ppf((np.arange(NODES) + 0.5) / NODES, freedom)) / freedom)

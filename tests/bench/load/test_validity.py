@@ -19,15 +19,17 @@ def test_one_token_each_is_short() -> None:
     single = {"chunk_s": (0.1, 0.1), "chunk_kinds": "ad", "speculation": None, "ended_s": 0.101, "wall_ended": 1000.101}
     records = [record(i, tokens=Tokens(prompt=40, completion=1), **single) for i in range(3)]
     records = [one.model_copy(update={"wall_ended": one.wall_sent + 0.101}) for one in records]
-    assert codes(*records) == {"short": "invalid"}
+    assert codes(*records) == {"short": "invalid", "counts": "invalid"}
+    stopped = [one.model_copy(update={"finish_reason": "stop"}) for one in records]
+    assert codes(*stopped) == {"short": "invalid"}
 
 
 def test_the_ratio_is_told_and_borderline_passes() -> None:
-    short = record(tokens=Tokens(prompt=40, completion=29), speculation=None)
+    short = record(tokens=Tokens(prompt=40, completion=29), speculation=None, finish_reason="stop")
     [finding] = check_cell(CELL, [short])
     assert (finding.code, finding.severity) == ("short", "invalid")
     assert "0.935" in finding.detail
-    assert codes(record(tokens=Tokens(prompt=40, completion=30), speculation=None)) == {}
+    assert codes(record(tokens=Tokens(prompt=40, completion=30), speculation=None, finish_reason="stop")) == {}
 
 
 def test_no_usage() -> None:
@@ -50,12 +52,13 @@ def test_tokens_counted_by_a_client() -> None:
 @pytest.mark.parametrize(("completion", "found"), [(31, False), (30, False), (34, True), (20, True)])
 def test_token_counts_must_fit_the_engine_s_steps(completion: int, found: bool) -> None:
     free = asked(ignore_eos=False, max_tokens=100)
-    one = record(tokens=Tokens(prompt=40, completion=completion), asked=free)
+    one = record(tokens=Tokens(prompt=40, completion=completion), asked=free, finish_reason="stop")
     assert ("counts" in codes(one)) is found
 
 
-def test_more_tokens_than_allowed() -> None:
-    assert codes(record(tokens=Tokens(prompt=40, completion=33), speculation=None)) == {"counts": "invalid"}
+@pytest.mark.parametrize("completion", [30, 32])
+def test_an_answer_cut_by_its_length_has_exactly_that_length(completion: int) -> None:
+    assert codes(record(tokens=Tokens(prompt=40, completion=completion), speculation=None)) == {"counts": "invalid"}
 
 
 def test_a_natural_end_is_not_short() -> None:
