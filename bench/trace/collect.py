@@ -4,7 +4,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from k25serve.bench.trace.cpu_ops import self_time
-from k25serve.bench.trace.decode import FAULTS, as_integer, as_stream, as_text, collective_bytes, decode, parse, reason
+from k25serve.bench.trace.decode import FAULTS, as_integer, as_stream, collective_bytes, decode, parse, reason
 from k25serve.bench.trace.errors import DamagedTrace, TraceError
 from k25serve.bench.trace.events import (
     NO_CORRELATION,
@@ -64,9 +64,12 @@ class _Rows:
 
     def extend(self, **values: Sequence[int] | Ints) -> None:
         """Add to all columns, or, where a value does not fit, to none."""
-        packed = {
-            name: np.asarray(column, dtype=self._columns[name].typecode).tobytes() for name, column in values.items()
-        }
+        packed = {}
+        for name, column in values.items():
+            numbers = np.asarray(column, dtype=self._columns[name].typecode)
+            if numbers.shape != (len(column),):
+                raise ValueError(f"{name} is no number")
+            packed[name] = numbers.tobytes()
         for name, text in packed.items():
             self._columns[name].frombytes(text)
 
@@ -152,13 +155,21 @@ class _Collector:
         return kind or IGNORED
 
     def _name_ids(self, names: list[KernelName]) -> list[int]:
-        ids = self._ids
-        return [ids.setdefault(name, len(ids)) for name in names]
+        ids, before = self._ids, len(self._ids)
+        found = [ids.setdefault(name, len(ids)) for name in names]
+        if len(ids) > before:
+            new = list(islice(ids, before, None))
+            wrong = next((part for name in new for part in name if not isinstance(part, str)), None)
+            if wrong is not None:
+                for name in new:
+                    del ids[name]
+                raise ValueError(f"has a name that is no text: {wrong!r}")
+        return found
 
     def _take_device(self, events: list[dict[str, Any]], starts: Ints, durations: Ints) -> None:
         args = [event.get("args") or {} for event in events]
         collectives = [a.get("Collective name", "") for a in args]
-        names = [KernelName(as_text(e["name"]), as_text(c)) for e, c in zip(events, collectives, strict=True)]
+        names = [KernelName(e["name"], c) for e, c in zip(events, collectives, strict=True)]
         self._device.extend(
             start=starts,
             end=starts + durations,
@@ -189,7 +200,7 @@ class _Collector:
         self._host.extend(
             start=starts,
             dur=durations,
-            name=self._name_ids([KernelName(as_text(event["name"])) for event in events]),
+            name=self._name_ids([KernelName(event["name"]) for event in events]),
             thread=[as_integer(event.get("tid")) for event in events],
         )
 

@@ -73,13 +73,6 @@ def _exact_ns(event: bytes) -> int:
     return int(found.group(1)) * 1000 + int((found.group(2) or b"0")[:3].ljust(3, b"0"))
 
 
-def as_text(value: object) -> str:
-    """A name. Raises ValueError for anything else."""
-    if not isinstance(value, str):
-        raise ValueError(f"has a name that is no text: {value!r}")
-    return value
-
-
 def as_integer(value: object) -> int:
     """A whole number, -1 for anything else."""
     return value if isinstance(value, int) else -1
@@ -87,8 +80,9 @@ def as_integer(value: object) -> int:
 
 def as_stream(value: object) -> int:
     """A stream's number; of a larger one (a thread's id, where there is none) the low bits, which tell it apart."""
-    number = as_integer(value)
-    return number & INT32 if number > INT32 else number
+    if isinstance(value, int):
+        return value if -INT32 <= value <= INT32 else value & INT32
+    return -1
 
 
 def collective_bytes(args: dict[str, Any]) -> int:
