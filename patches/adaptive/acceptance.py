@@ -4,9 +4,13 @@ import math
 from collections.abc import Sequence
 
 MEMORY = 512.0
-"""Steps after which an observation weighs 1/e."""
-INERTIA, MOST = 16.0, 2048.0
-"""What is believed weighs as much as so many observations, at least, however old, and at most: drift shows soon."""
+"""Steps after which what is believed weighs 1/e."""
+MOST, MOST_STEPS = 2048.0, 256
+"""Observations that it weighs at most, and steps of the batch that runs: what changes is noticed within these."""
+INERTIA = 16.0
+"""Observations that it weighs at least, however old."""
+TRUST, TRUST_MEMORY = 512.0, 128.0
+"""Observations that count at most for how sure it is, and steps after which they count 1/e."""
 LEAST_VARIANCE = 0.05
 MOST_LIKELY = 0.98
 
@@ -25,21 +29,18 @@ class Acceptance:
 
     def observe(self, steps: int, accepted: Sequence[int]) -> None:
         """Take in one step: `steps` were drafted for each request, `accepted` of them taken, [requests]."""
-        self._age()
+        self._weights = [max(INERTIA, weight * math.exp(-1 / MEMORY)) for weight in self._weights]
+        self._fresh = [fresh * math.exp(-1 / TRUST_MEMORY) for fresh in self._fresh]
+        most = min(MOST, max(INERTIA, MOST_STEPS * len(accepted)))
         for position in range(steps):
             tried = sum(1 for count in accepted if count >= position)
             taken = sum(1 for count in accepted if count > position)
             if not tried:
                 break
-            total = self._weights[position] + tried
-            self._chances[position] = (self._chances[position] * self._weights[position] + taken) / total
-            self._weights[position] = min(MOST, total)
-            self._fresh[position] = min(MOST, self._fresh[position] + tried)
-
-    def _age(self) -> None:
-        kept = math.exp(-1 / MEMORY)
-        self._weights = [max(INERTIA, weight * kept) for weight in self._weights]
-        self._fresh = [fresh * kept for fresh in self._fresh]
+            weight = min(most, self._weights[position])
+            self._chances[position] = (self._chances[position] * weight + taken) / (weight + tried)
+            self._weights[position] = weight + tried
+            self._fresh[position] = min(TRUST, self._fresh[position] + tried)
 
     def tokens(self, steps: int) -> float:
         """Expected tokens of a step with `steps` drafts, the target's own included."""
