@@ -160,14 +160,3 @@ async def test_what_a_killed_guardian_leaves_is_killed_by_the_launcher(tmp_path:
     assert await engine.wait() == -signal.SIGKILL
     await engine.stop()
     assert alive(tree) == []
-
-
-async def test_what_a_killed_guardian_leaves_is_killed_by_the_launcher(tmp_path: Path) -> None:
-    """F01: they ignore SIGTERM, one has a session of its own, and init adopted them."""
-    engine = await start(tmp_path, STUBBORN)
-    tree = await asyncio.to_thread(wait_for_tree, engine.pid, 3)
-    await asyncio.to_thread(wait_for_line, engine, "up")
-    os.kill(engine.pid, signal.SIGKILL)
-    assert await engine.wait() == -signal.SIGKILL
-    await engine.stop()
-    assert alive(tree) == []
