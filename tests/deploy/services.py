@@ -60,6 +60,14 @@ class Services:
         """Add what a unit needs in a test."""
         self.box.write(f"{unit}.d/zz-test.conf", HERE.format(python=sys.executable, log=self.log))
 
+    def wait_for_any(self) -> list[int]:
+        """The engine's processes, once there is one."""
+        deadline = time.monotonic() + 30
+        while not (found := self.box.processes(ENGINE)):
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.01)
+        return sorted(found)
+
     def wait_for_tree(self, count: int = PROCESSES) -> list[int]:
         deadline = time.monotonic() + 30
         while len(found := self.box.processes(ENGINE)) != count:

@@ -44,12 +44,13 @@ def test_sigkill_of_each_process_in_turn(installed: Services, kills: int) -> Non
     moment = random.Random(seed)
     box = installed.box
     box.systemctl("start", ENGINE)
-    turn = 0
+    loading = False
     for kill in range(kills):
-        tree = installed.wait_for_tree()
-        # Every process has its turn; the four of the short run are launcher, guardian, main process and a child.
-        victim = tree[turn % len(tree)]
-        turn += 1
+        # Every process has its turn; the four of the short run are launcher, guardian, main process and a child. While
+        # it loads, one of those that there are.
+        tree = installed.wait_for_any() if loading else installed.wait_for_tree()
+        victim = tree[kill % len(tree)]
+        print(f"kill {kill}: process {kill % len(tree)} of {len(tree)}, {'loading' if loading else 'serving'}")
         run = box.show(ENGINE, "InvocationID")
         # A kill is an incident of its own: an operator's start limit counts them over hours.
         box.systemctl("reset-failed", ENGINE)
@@ -59,8 +60,8 @@ def test_sigkill_of_each_process_in_turn(installed: Services, kills: int) -> Non
             assert time.monotonic() < deadline, box.systemctl("status", ENGINE, check=False)
             time.sleep(0.05)
         assert alive(tree) == [], f"kill {kill}, of {victim}"
-        if moment.random() < 0.5:
-            # The next one comes while it loads, at any moment.
+        loading = moment.random() < 0.5
+        if loading:
             time.sleep(moment.uniform(0, 2))
             continue
         box.until(ENGINE, "ActiveState", "active", "failed", seconds=READY_S)
