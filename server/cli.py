@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 
 from k25serve.bench.cli import app as bench_app
 from k25serve.deploy.commands import app as deploy_app
+from k25serve.deploy.doctor.commands import app as doctor_app
 from k25serve.drafters.cli import app as drafter_app
 from k25serve.patches.commands import app as patches_app
 from k25serve.server import usage
@@ -36,6 +37,7 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(ab_app, name="ab")
 app.add_typer(patches_app, name="patches")
 app.add_typer(deploy_app, name="deploy")
+app.add_typer(doctor_app, name="doctor")
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[

@@ -1,0 +1,1 @@
+"""An engine's log -> cause and advice."""
