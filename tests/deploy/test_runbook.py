@@ -10,11 +10,13 @@ import typer
 from observing.queries import rules
 from typer.core import TyperGroup
 
+from k25serve.bench.default_group import DefaultGroup
 from k25serve.bench.plan.acceptance import load_accept
 from k25serve.bench.plan.architecture import load_architecture
 from k25serve.bench.plan.calibration import load_calibration
 from k25serve.bench.plan.grid import predict_grid
 from k25serve.bench.plan.model import Planner
+from k25serve.deploy.doctor.checks.memory import kv_bytes_per_token
 from k25serve.server.cli import app
 from k25serve.server.config import load_profile, profile_names
 
@@ -43,7 +45,10 @@ def test_each_command_is_understood(line: str) -> None:
     """The command line's own parser takes it: the command is there, and so is each option."""
     command, path = typer.main.get_command(app), "k25serve"
     words = shlex.split(line, comments=True)[1:]
-    while isinstance(command, TyperGroup) and words and words[0] in command.commands:
+    while isinstance(command, TyperGroup) and words and words[0] not in ("--help", "--version"):
+        if isinstance(command, DefaultGroup) and words[0] not in command.commands:
+            words.insert(0, next(iter(command.commands)))
+        assert words[0] in command.commands, line
         path, command = f"{path} {words[0]}", command.commands[words.pop(0)]
     if words in ([], ["--help"]):
         assert path != "k25serve", line  # the command alone, named in a sentence
@@ -60,7 +65,7 @@ def test_there_are_commands() -> None:
 
 
 def test_each_profile_named_is_packaged() -> None:
-    named = set(re.findall(r"k25-int4-[\w-]+", TEXT.replace("k25-int4-sm120x8.service", "")))
+    named = set(re.findall(r"k25-int4-\w+(?:-[a-z]\w*)?", TEXT))
     assert named <= set(profile_names())
 
 
@@ -90,11 +95,10 @@ def rows() -> Iterator[tuple[int, int, list[str]]]:
 
 
 def test_sizing() -> None:
-    model = load_architecture("kimi-k2.5")
-    token_bytes = (model.kv_lora_rank + model.qk_rope_head_dim) * model.num_hidden_layers * model.kv_bits / 8
-    assert f"{token_bytes:,.0f} bytes a token" in TEXT
-    share = load_profile("k25-int4-sm120x8", need_models=False).engine.mem_fraction_static
-    tokens = (share * CARD_BYTES - MODEL_BYTES / CARDS) / token_bytes
+    profile = load_profile("k25-int4-sm120x8", need_models=False)
+    token_bytes = kv_bytes_per_token(profile, load_architecture("kimi-k2.5").model_dump())
+    assert f"{token_bytes:,} bytes a token" in TEXT
+    tokens = (profile.engine.mem_fraction_static * CARD_BYTES - MODEL_BYTES / CARDS) / token_bytes
     assert "at most about 256,000 tokens" in TEXT
     assert round(tokens, -3) in (256_000, 257_000)
     planner = Planner.build(load_calibration("rtx6kpro-k26-v4"), verify_rows="tokens")
