@@ -24,7 +24,7 @@ def load_link(name: str, option: str = "--all-reduce") -> AllReduce:
     if not fits:
         raise UserError(f"{option} {path}: no all-reduce fit in it; measure three sizes or more")
     fit = next((one for one in fits if one.graph), fits[0])
-    return AllReduce(alpha_us=fit.alpha_us, beta_us_per_kib=fit.beta_us_per_kib, source=str(path))
+    return _checked(f"{option} {path}", fit.alpha_us, fit.beta_us_per_kib, str(path))
 
 
 def _by_hand(name: str, option: str) -> AllReduce:
@@ -32,5 +32,8 @@ def _by_hand(name: str, option: str) -> AllReduce:
         alpha, beta = map(float, name.split(","))
     except ValueError:
         raise UserError(f"{option} {name}: neither ALPHA,BETA (us, us per KiB), like 18.8,0.08, nor a file") from None
-    row = {"alpha_us": alpha, "beta_us_per_kib": beta, "source": "given by hand"}
-    return checked(f"{option} {name}", AllReduce, row)
+    return _checked(f"{option} {name}", alpha, beta, "given by hand")
+
+
+def _checked(place: str, alpha: float, beta: float, source: str) -> AllReduce:
+    return checked(place, AllReduce, {"alpha_us": alpha, "beta_us_per_kib": beta, "source": source})

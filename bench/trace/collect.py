@@ -4,7 +4,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +155,15 @@ class _Collector:
         return kind or IGNORED
 
     def _name_ids(self, names: list[KernelName]) -> list[int]:
-        ids, before = self._ids, len(self._ids)
-        found = [ids.setdefault(name, len(ids)) for name in names]
-        if len(ids) > before:
-            new = list(islice(ids, before, None))
-            wrong = next((part for name in new for part in name if not isinstance(part, str)), None)
-            if wrong is not None:
-                for name in new:
-                    del ids[name]
-                raise ValueError(f"has a name that is no text: {wrong!r}")
-        return found
+        ids = self._ids
+        try:
+            return [ids[name] for name in names]
+        except KeyError:
+            pass  # a new one among them
+        for name in set(names).difference(ids):
+            if wrong := [part for part in name if not isinstance(part, str)]:
+                raise ValueError(f"has a name that is no text: {wrong[0]!r}")
+        return [ids.setdefault(name, len(ids)) for name in names]
 
     def _take_device(self, events: list[dict[str, Any]], starts: Ints, durations: Ints) -> None:
         args = [event.get("args") or {} for event in events]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.console import Console
 from rich.table import Table
@@ -100,7 +99,7 @@ def load(path: Path) -> TraceReport | None:
         result = provenance.read(path)
         if result.kind != KIND:
             raise TraceError(f"{path}: a result of kind {result.kind!r}, not {KIND!r}")
-        return TraceReport.model_validate_json(orjson.dumps(result.data))
+        return TraceReport.model_validate(result.data)
     except ValidationError as error:
         raise TraceError(
             one_line(f"{path}: not a result of `bench trace`: {first_fault(error, TraceReport)}")

@@ -165,11 +165,11 @@ def test_an_ngram_result_that_no_drafts_explain_is_refused(tmp_path: Path) -> No
     assert "ngram: slower by 0.9 to 0.95 means" in str(ran.exception)
 
 
-def comm_result(folder: Path, *, passed: bool = True) -> Path:
+def comm_result(folder: Path, *, passed: bool = True, beta: float = 0.05) -> Path:
     fit = {
         "operation": "all_reduce",
         "alpha_us": 5.0,
-        "beta_us_per_kib": 0.05,
+        "beta_us_per_kib": beta,
         "bandwidth_gb_s": 20.5,
         "residual_rms": 0.01,
         "residual_worst": 0.02,
@@ -211,6 +211,8 @@ def test_links_come_from_their_measurement(tmp_path: Path) -> None:
 def test_links_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no all-reduce fit"):
         load_link(str(comm_result(tmp_path, passed=False)))
+    with pytest.raises(UserError, match=r"beta_us_per_kib = 1e\+20"):
+        load_link(str(comm_result(tmp_path, beta=1e20)))
     other = provenance.write(provenance.Recorder("trace").finish({"x": 1}), tmp_path)
     with pytest.raises(UserError, match="not a result file of `bench comm`"):
         load_link(str(other))

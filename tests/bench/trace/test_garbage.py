@@ -14,6 +14,7 @@ from k25serve.bench.trace.ranks import trace_files
 from k25serve.bench.trace.synthetic import kernel, launch, span
 
 REMOVE = object()
+ROWS = list(synthetic.decode_steps(2, 2))
 
 
 def trace(folder: Path, category: str, change: dict[str, Any], *, compact: bool = False, name: str = "a.json") -> Path:
@@ -86,6 +87,18 @@ def test_a_host_event_that_cannot_be_read_is_counted_and_told(
     report = analyse([trace(tmp_path, category, change)])
     assert report.ranks[0].skipped_events == 1
     assert "rank-0: 1 events could not be read and were skipped" in report.warnings
+
+
+def test_two_events_wrong_in_two_ways(tmp_path: Path) -> None:
+    """One that cannot be a key hides no other."""
+    path = synthetic.write(tmp_path / "a.json", ROWS)
+    content = orjson.loads(path.read_bytes())
+    kernels = [one for one in content["traceEvents"] if one["cat"] == "kernel"]
+    kernels[1]["args"]["Collective name"] = None
+    kernels[2]["name"] = {}
+    path.write_bytes(orjson.dumps(content))
+    with pytest.raises(DamagedTrace, match="has a name that is no text: None"):
+        analyse([path])
 
 
 def test_times_in_large_numbers_that_are_no_digits(tmp_path: Path) -> None:
@@ -195,9 +208,6 @@ def test_a_rank_without_the_headlines_steps_is_told(tmp_path: Path) -> None:
     rows = [row._replace(name="step[EXTEND bs=1]") if row.category == "user_annotation" else row for row in ROWS]
     synthetic.write(tmp_path / "9-TP-1.trace.json", rows)
     assert "TP-1: no decode step in it, so it is not in the comparison" in analyse([tmp_path]).warnings
-
-
-ROWS = list(synthetic.decode_steps(2, 2))
 
 
 def test_a_decode_span_that_matches_nothing_is_told_with_what_there_is(tmp_path: Path) -> None:
