@@ -1,7 +1,9 @@
 """`k25serve doctor`: argv -> call."""
 
+import io
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ from rich.console import Console
 
 from k25serve.bench.default_group import DefaultGroup
 from k25serve.deploy.doctor.finding import Finding
+from k25serve.server.errors import UserError
 
 app = typer.Typer(
     cls=DefaultGroup,
@@ -60,8 +63,14 @@ def log(
     """Name the cause of what an engine's log ends with, and what to do. Exit code 1 where no cause is known."""
     from k25serve.deploy.doctor.log.classify import classify
 
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
-    causes = classify(text)
+    piped = str(file) == "-"
+    if piped and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    try:
+        with nullcontext(sys.stdin) if piped else file.open(encoding="utf-8", errors="replace") as lines:
+            causes = classify(lines)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror}); give an engine's log") from None
     if as_json:
         typer.echo(json.dumps([cause.as_json() for cause in causes], indent=1))
     else:

@@ -115,7 +115,7 @@ def check_model(field: str, folder: str) -> None:
         config = path / "config.json"
         if not config.is_file():
             raise PreflightError(f"{field} {folder}: has no config.json; point it at a Hugging Face model folder")
-        if not _read_object(field, config).get("architectures"):
+        if not read_object(field, config).get("architectures"):
             raise PreflightError(f"{field} {config}: has no 'architectures'; point it at a Hugging Face model folder")
         _check_shards(field, path)
     except OSError as error:
@@ -131,7 +131,7 @@ def _check_shards(field: str, folder: Path) -> None:
         raise PreflightError(f"{field} {folder}: holds no *.safetensors; the download is not complete")
     index = folder / INDEX
     if index.is_file():
-        weight_map = _read_object(field, index).get("weight_map")
+        weight_map = read_object(field, index).get("weight_map")
         if not isinstance(weight_map, dict):
             raise PreflightError(f"{field} {index}: has no weight_map of names to files; download it again")
         there = {file.name for file in files}
@@ -148,7 +148,8 @@ def _check_shards(field: str, folder: Path) -> None:
             raise PreflightError(f"{field} {error}") from None
 
 
-def _read_object(field: str, path: Path) -> dict[str, Any]:
+def read_object(field: str, path: Path) -> dict[str, Any]:
+    """The JSON object in `path`. Raises PreflightError where it holds none, OSError where it can't be read."""
     try:
         value = json.loads(path.read_bytes())
     except RecursionError:

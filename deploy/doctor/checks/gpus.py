@@ -8,11 +8,13 @@ from pathlib import Path
 from k25serve.deploy.doctor.finding import Finding, ok, skip
 from k25serve.deploy.doctor.machine import Machine
 from k25serve.server.config import Profile
+from k25serve.server.config.shown import shown
 
 NAMES = ("driver", "devices", "toolkit", "architecture")
 DEVICES = ("nvidiactl", "nvidia-uvm")
 # CUDA's release notes, table of minimum drivers on Linux: minor versions of a major one run on its first driver.
 LEAST_DRIVER = {12: (525, 60), 13: (580, 65)}
+CAPABILITY = re.compile(r"\d+\.\d+", re.ASCII)
 NVCC = re.compile(r"release (\d+)\.(\d+)")
 
 
@@ -21,12 +23,11 @@ def check(profile: Profile, machine: Machine) -> list[Finding]:
     if profile.engine.device == "cpu":
         return [skip(name, "the profile runs on the CPU") for name in NAMES]
     listed = machine.ask("nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader")
-    if not listed:
-        missing = Finding(
-            "driver", "fail", "nvidia-smi is missing or lists no GPU", "install NVIDIA's driver, or use a cpu profile"
-        )
+    rows = [[part.strip() for part in line.split(",")] for line in (listed or "").splitlines() if line.count(",") == 2]
+    if not rows:
+        evidence = f"nvidia-smi says {shown(listed)}" if listed else "nvidia-smi is missing or lists no GPU"
+        missing = Finding("driver", "fail", evidence, "install NVIDIA's driver, or use a cpu profile")
         return [missing, *(skip(name, "no GPU") for name in NAMES[1:])]
-    rows = [[part.strip() for part in line.split(",")] for line in listed.splitlines() if line.count(",") == 2]
     cuda = wheels_cuda()
     return [
         judge_driver([row[0] for row in rows], rows[0][1], cuda, profile.engine.tp),
@@ -41,7 +42,10 @@ def wheels_cuda() -> tuple[int, int] | None:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
-    text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
     found = re.search(r"^cuda.*['\"](\d+)\.(\d+)", text, re.MULTILINE)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -125,6 +129,10 @@ def _architectures(machine: Machine, capabilities: Sequence[str]) -> list[Findin
         return [Finding("architecture", "fail", "torch.cuda.get_arch_list() failed", "install deploy/locks/cuda.txt")]
     found = []
     for capability in capabilities:
+        if not CAPABILITY.fullmatch(capability):
+            evidence = f"nvidia-smi tells {shown(capability)} as a compute capability"
+            found.append(Finding("architecture", "fail", evidence, "update NVIDIA's driver"))
+            continue
         verdict, reason = judge_architecture(capability, listed.split())
         remedy = "" if verdict == "ok" else "install a torch built for this GPU (deploy/locks/cuda.txt)"
         found.append(Finding("architecture", verdict, f"torch: {reason}", remedy))  # type: ignore[arg-type]
@@ -142,6 +150,8 @@ def _kernels(machine: Machine) -> list[Finding]:
         return [Finding("kernels", "fail", "the small kernels of torch, SGLang and k25serve gave no report", remedy)]
     found = []
     for line in told.splitlines():
+        if not line.startswith("{"):  # what a package says as it is imported
+            continue
         row = json.loads(line)
         if row["error"]:
             found.append(Finding("kernels", "fail", f"{row['package']}: {row['error']}", f"reinstall {row['package']}"))

@@ -1,19 +1,20 @@
 """GPU memory before it is taken: weights, drafter, graphs, and the KV tokens that each request would have."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from k25serve.deploy.doctor.finding import Finding, ok, skip
+from k25serve.deploy.doctor.finding import Finding, ok, refused, skip
 from k25serve.deploy.doctor.machine import Machine
 from k25serve.server.config import Profile
+from k25serve.server.config.shown import shown
 from k25serve.server.engine.free_memory import available_ram
 from k25serve.server.engine.gpu_memory import Gpu, gpus, used_gpus
-from k25serve.server.engine.preflight import GIB, weight_bytes
-from k25serve.server.errors import UserError
+from k25serve.server.engine.preflight import GIB, read_object, weight_bytes
+from k25serve.server.errors import PreflightError, UserError
 
 KV_BYTES = {"auto": 2, "bf16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1}
 GRAPH_BYTES_PER_TOKEN = 6 * 2**20  # of the largest captured batch: 0.15 GiB for 16 x 4 tokens on an H200, and room
+CACHE_SIZES = ("num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim")
 CONCURRENCY = (1, 4, 16, 64, 128)
 
 
@@ -31,14 +32,27 @@ def check(profile: Profile, machine: Machine) -> list[Finding]:
     used = used_gpus(gpus(), machine.environ.get("CUDA_VISIBLE_DEVICES"), profile.engine.tp)
     if len(used) < profile.engine.tp:
         return [skip("memory", f"{len(used)} GPUs, engine.tp is {profile.engine.tp}")]
-    text = text_config(Path(profile.target))
+    try:
+        text = text_config(Path(profile.target))
+    except UserError as error:
+        return [refused("memory", error)]
+    except OSError as error:
+        return [skip("memory", f"{error.filename}: {error.strerror}")]
     return [judge(profile, weights, drafter, text, min(used, key=lambda gpu: gpu.free))]
 
 
 def text_config(target: Path) -> dict[str, Any]:
-    """The language model's part of config.json."""
-    config: dict[str, Any] = json.loads((target / "config.json").read_text(encoding="utf-8"))
-    return dict(config.get("text_config", config))
+    """The language model's part of config.json, without what is null. Raises PreflightError where it can't be so."""
+    path = target / "config.json"
+    config = read_object("target", path)
+    text = config.get("text_config", config)
+    if not isinstance(text, dict):
+        raise PreflightError(f"target {path}: text_config is {shown(text)}, not an object; download it again")
+    text = {name: value for name, value in text.items() if value is not None}
+    for name in CACHE_SIZES:
+        if name in text and (type(text[name]) is not int or text[name] < 1):
+            raise PreflightError(f"target {path}: {name} is {shown(text[name])}, not a size; download it again")
+    return text
 
 
 def kv_bytes_per_token(profile: Profile, text: dict[str, Any]) -> int:
@@ -66,7 +80,7 @@ def judge(profile: Profile, weights: int, drafter: int, text: dict[str, Any], gp
     if gpu.free < share + graphs:
         return Finding("memory", "fail", evidence, "end what holds the GPU (nvidia-smi lists it), or raise engine.tp")
     cache = min(allowed, gpu.free - graphs) - share
-    if not {"num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim"} <= text.keys():
+    if not set(CACHE_SIZES) <= text.keys():
         return ok("memory", f"{evidence}; {cache / GIB:.1f} GiB stay for the KV cache")
     tokens = max(0, cache // kv_bytes_per_token(profile, text))
     if engine.max_total_tokens is not None:

@@ -1,6 +1,7 @@
 """Which known failures a log shows: rules as data, each line taken by the first rule that matches it."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -8,7 +9,10 @@ from typing import Any
 
 import yaml
 
+from k25serve.server.config.shown import one_line
+
 MOST_EVIDENCE = 300
+MOST_LINE = 4000  # searched: a pattern takes quadratic time
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,14 @@ def rules() -> tuple[Rule, ...]:
     )
 
 
-def classify(text: str) -> list[Cause]:
+def classify(lines: Iterable[str]) -> list[Cause]:
     """Each cause once, in the rules' order: the first one explains most, the rest often follow from it."""
     found: dict[str, Cause] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, whole in enumerate(lines, 1):
+        line = whole[:MOST_LINE]
         rule = next((one for one in rules() if _matches(one, line)), None)
         if rule is not None and rule.name not in found:
-            evidence = line.strip()[:MOST_EVIDENCE]
+            evidence = one_line(line.strip()[:MOST_EVIDENCE])
             found[rule.name] = Cause(rule.name, number, evidence, rule.cause, rule.advice)
     return [found[rule.name] for rule in rules() if rule.name in found]
 

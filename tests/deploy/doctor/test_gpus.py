@@ -113,3 +113,18 @@ def test_no_gpu_is_one_failure_and_the_rest_is_skipped(machine: Machine) -> None
     assert driver.verdict == "fail"
     assert [one.verdict for one in rest] == ["skip"] * 3
     assert {one.verdict for one in gpus.check(load_profile("cpu-tiny"), machine)} == {"skip"}
+
+
+@pytest.mark.parametrize("said", ["no GPU here", "a, b", "x, y, z, w"])
+def test_an_nvidia_smi_that_lists_nothing(machine: Machine, program: MakeProgram, said: str) -> None:
+    program("nvidia-smi", said)
+    first = gpus.check(load_profile("gpu-tiny"), machine)[0]
+    assert (first.check, first.verdict) == ("driver", "fail")
+    assert said in first.evidence
+
+
+@pytest.mark.parametrize("capability", ["[N/A]", "-1.5", "\u00b2.\u00b2", "12"])
+def test_a_compute_capability_that_is_none(machine: Machine, program: MakeProgram, capability: str) -> None:
+    program("nvidia-smi", f"NVIDIA X, 580.65, {capability}")
+    (found,) = [one for one in gpus.check(load_profile("gpu-tiny"), machine) if one.check == "architecture"]
+    assert (found.verdict, capability in found.evidence) == ("fail", True)

@@ -1,5 +1,7 @@
 """Log lines of public reports are taken for what they are."""
 
+import time
+
 import pytest
 
 from k25serve.deploy.doctor.log.classify import classify, rules
@@ -27,7 +29,7 @@ LINES = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_has_its_cause(name: str) -> None:
-    (found,) = classify(f"[2026-11-29 12:00:00] Load weight begin.\n{LINES[name]}\n")
+    (found,) = classify(f"[2026-11-29 12:00:00] Load weight begin.\n{LINES[name]}\n".splitlines())
     assert (found.name, found.line) == (name, 2)
     assert found.cause
     assert found.advice
@@ -38,14 +40,14 @@ def test_every_rule_has_a_line() -> None:
 
 
 def test_a_tile_too_large_is_not_taken_for_memory_that_ran_out() -> None:
-    (found,) = classify(LINES["shared-memory-limit"])
+    (found,) = classify([LINES["shared-memory-limit"]])
     assert "99 KiB" in found.cause
     assert "attention_backend" in found.advice
 
 
 def test_the_first_cause_comes_first_and_each_once() -> None:
-    text = "\n".join([LINES["watchdog"], LINES["cuda-oom"], LINES["no-kernel-image"], LINES["cuda-oom"]])
-    assert [(one.name, one.line) for one in classify(text)] == [
+    lines = [LINES["watchdog"], LINES["cuda-oom"], LINES["no-kernel-image"], LINES["cuda-oom"]]
+    assert [(one.name, one.line) for one in classify(lines)] == [
         ("no-kernel-image", 3),
         ("cuda-oom", 2),
         ("watchdog", 1),
@@ -64,4 +66,15 @@ def test_the_first_cause_comes_first_and_each_once() -> None:
     ],
 )
 def test_a_healthy_line_has_none(line: str) -> None:
-    assert classify(line) == []
+    assert classify([line]) == []
+
+
+def test_a_line_without_an_end_takes_no_time() -> None:
+    started = time.monotonic()
+    assert classify(["NCCL " * 1_000_000]) == []
+    assert time.monotonic() - started < 2
+
+
+def test_what_is_shown_is_printable() -> None:
+    (found,) = classify(["\x1b[31mCUDA out of memory\x00"])
+    assert found.evidence.isprintable()

@@ -1,10 +1,15 @@
 """GPU memory against the model's size, by hand."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from k25serve.deploy.doctor.checks.memory import judge, kv_bytes_per_token
+from k25serve.deploy.doctor.checks.memory import judge, kv_bytes_per_token, text_config
 from k25serve.server.config import Profile, load_profile
 from k25serve.server.engine.gpu_memory import Gpu
+from k25serve.server.errors import PreflightError
 
 GIB = 2**30
 K25 = {"num_hidden_layers": 61, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
@@ -54,3 +59,25 @@ def test_another_kind_of_model_gets_no_token_count() -> None:
 def test_a_limit_of_the_profile_bounds_the_cache(limit: int) -> None:
     found = judge(profile(f"engine.max_total_tokens={limit}"), WEIGHTS, DRAFTER, K25, gpu(95))
     assert f"KV cache {limit:,} tokens" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ([1], "holds no JSON object"),
+        ({"text_config": None}, "text_config is None"),
+        ({"text_config": [["a", "b"]]}, "text_config is"),
+        (K25 | {"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        (K25 | {"kv_lora_rank": "512"}, "kv_lora_rank is '512'"),
+        (K25 | {"kv_lora_rank": float("nan")}, "kv_lora_rank is nan"),
+    ],
+)
+def test_a_config_that_cannot_be_is_told(tmp_path: Path, config: Any, said: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(PreflightError, match=said):
+        text_config(tmp_path)
+
+
+def test_what_is_null_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(K25 | {"kv_lora_rank": None}))
+    assert "kv_lora_rank" not in text_config(tmp_path)
