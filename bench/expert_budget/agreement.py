@@ -30,7 +30,7 @@ def compare(answers: Sequence[Answer], reference: Sequence[Answer]) -> Agreement
     steps = sum(answer.steps for answer in answers)
     return Agreement(
         first=first,
-        identical=1 - parted / len(first),
+        identical=first.count(None) / len(first),
         agreed=sum(before) / sum(lengths),
         per_token=parted / (sum(before) + parted),
         accept_length=1 + sum(answer.accepted for answer in answers) / steps if steps else 1.0,

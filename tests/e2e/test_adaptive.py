@@ -35,10 +35,9 @@ COSTS = StepCosts(
     draft_extend_seconds=0.002,
     accept_chances=(0.5,) * 5,
 )
-FREE_STEPS, PINNED_STEPS = 1500, 250
 # Of the packaged target.
 MOE_LAYERS, EXPERTS, EXPERTS_PER_TOKEN = 4, 8, 2
-NEW_TOKENS = 400
+NEW_TOKENS = 200
 
 
 @dataclass(frozen=True)
@@ -91,31 +90,51 @@ def adaptive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served,
         yield served, trace
 
 
-async def serve(url: str, concurrency: int, trace: Path, steps: int) -> None:
-    """Keep `concurrency` requests running until the trace has `steps` more steps of that batch size."""
+@dataclass(frozen=True)
+class Answers:
+    """Every held-out prompt, answered once. steps: those taken at the whole batch size, while it lasted."""
+
+    outputs: list[list[int]]
+    verifications: int
+    steps: list[Step]
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens of a request's step; its first token comes from the prefill."""
+        return sum(len(output) - 1 for output in self.outputs) / self.verifications
+
+
+async def serve(url: str, batch: int, trace: Path) -> Answers:
+    """Answer every held-out prompt, `batch` at once. Further requests keep the batch full until the last one."""
     tokenizer = load_tokenizer()
     prompts = [
-        tokenizer.apply_chat_template(chat.prompt, tools=chat.tools or None, add_generation_prompt=True, tokenize=True)
+        tokenizer.apply_chat_template(
+            list(chat.prompt), tools=list(chat.tools) or None, add_generation_prompt=True, return_dict=False
+        )
         for chat in held_out_prompts()
     ]
-    before = sum(step.batch == concurrency for step in read_trace(trace))
-    done = asyncio.Event()
-
-    async def client(session: aiohttp.ClientSession, first: int) -> None:
-        index = first
-        while not done.is_set():
-            body = {
-                "input_ids": list(prompts[index % len(prompts)]),
-                "sampling_params": {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True},
-            }
-            async with session.post(f"{url}/generate", json=body) as answer:
-                await answer.read()
-            index += concurrency
-            if sum(step.batch == concurrency for step in read_trace(trace)) - before >= steps:
-                done.set()
+    before, waiting = len(read_trace(trace)), iter(range(len(prompts)))
+    answers: dict[int, dict[str, Any]] = {}
 
     async with aiohttp.ClientSession(raise_for_status=True) as session:
-        await asyncio.gather(*(client(session, first) for first in range(concurrency)))
+
+        async def ask(index: int) -> dict[str, Any]:
+            sampling = {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True}
+            body = {"input_ids": prompts[index], "sampling_params": sampling}
+            async with session.post(f"{url}/generate", json=body) as answer:
+                return dict(await answer.json())
+
+        async def client() -> None:
+            for index in waiting:
+                answers[index] = await ask(index)
+            while len(answers) < len(prompts):
+                await ask(0)
+
+        await asyncio.gather(*(client() for _ in range(batch)))
+    steps = [step for step in read_trace(trace)[before:] if step.batch == batch]
+    in_order = [answers[index] for index in range(len(prompts))]
+    verifications = sum(answer["meta_info"]["spec_verify_ct"] for answer in in_order)
+    return Answers([answer["output_ids"] for answer in in_order], verifications, steps)
 
 
 def told(name: str, facts: Any) -> None:
@@ -124,18 +143,15 @@ def told(name: str, facts: Any) -> None:
 
 async def test_it_picks_the_best_arm_and_loses_no_more_than_3_percent(adaptive: tuple[Served, Path]) -> None:
     served, trace = adaptive
-    for batch in (*PINNED, *FREE):
-        await serve(served.engine_url, batch, trace, FREE_STEPS if batch in FREE else PINNED_STEPS)
-    taken = read_trace(trace)
-    tokens = {0: 1.0}
+    answers = {batch: await serve(served.engine_url, batch, trace) for batch in (*PINNED, *FREE)}
     for batch, arm in PINNED.items():
-        pinned = [step.tokens for step in taken if step.batch == batch]
-        assert {step.steps for step in taken if step.batch == batch} == {arm}
-        tokens[arm] = sum(pinned) / len(pinned)
+        assert {step.steps for step in answers[batch].steps} == {arm}
+        assert answers[batch].outputs == answers[FREE[0]].outputs, "greedy, so the arm must not matter"
+    tokens = {0: 1.0} | {arm: answers[batch].accept_length for batch, arm in PINNED.items()}
     told("accept_length", {arm: round(value, 3) for arm, value in tokens.items()})
     picked = []
     for batch in FREE:
-        here = [step for step in taken if step.batch == batch]
+        here = answers[batch].steps
         fixed = {arm: tokens[arm] / COSTS.at(batch, 0)[arm] for arm in ARMS}
         best = max(fixed, key=lambda arm: fixed[arm])
         reached = sum(step.tokens for step in here) / sum(step.seconds for step in here)
@@ -149,6 +165,7 @@ async def test_it_picks_the_best_arm_and_loses_no_more_than_3_percent(adaptive: 
             "probes": dict(Counter(step.steps for step in here if step.probe)),
         }
         told(f"batch {batch}", facts)
+        assert answers[batch].outputs == answers[FREE[0]].outputs
         assert chosen.most_common(1)[0][0] == best
         assert reached >= 0.97 * fixed[best]
         picked.append(best)
