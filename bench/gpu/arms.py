@@ -13,6 +13,7 @@ from k25serve.bench.gpu.start import STOCK_VERIFY, Start
 READY_S = 420.0
 STEPS, DRAFTS = 3, 4
 ACCEPT_LENGTH = 3
+MODEL = "model"
 ARMS = ("none", "eagle3", "eagle3-stock-verify", "ngram", "eagle3-fp8-kv")
 
 
@@ -28,8 +29,8 @@ class Bench:
 
 
 def prepare(how: Start, ranks: int) -> Bench:
-    """Write model, drafter and profile under the folder's `model`, which must not exist."""
-    folder = how.folder / "model"
+    """Write model, drafter and profile under the folder's MODEL, which must not exist."""
+    folder = how.folder / MODEL
     target = write_target(folder / "target", ranks)
     return Bench(
         how.folder,

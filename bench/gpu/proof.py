@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from k25serve.bench.gpu import kernels, parity, report
-from k25serve.bench.gpu.arms import ARMS
+from k25serve.bench.gpu.arms import ARMS, MODEL
 from k25serve.bench.gpu.booted import ProofError
 from k25serve.bench.gpu.on_arms import arms, run
 from k25serve.bench.gpu.start import Start
 from k25serve.bench.gpu.together import Together
 from k25serve.bench.provenance import Recorder
+from k25serve.server.config.shown import shown
+from k25serve.server.errors import UserError
 
 STAGES = ("kernels", "parity", "speed", "trace")
 ON_ARMS = ("speed", "trace")
@@ -35,18 +37,42 @@ ON_ARMS = ("speed", "trace")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run stages, or finish what another machine measured. 1 where a stage did not get to its end."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except UserError as error:
+        parser.exit(UserError.exit_code, f"{parser.prog}: error: {error}\n")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        parser.exit(
+            UserError.exit_code, f"{parser.prog}: error: {error.filename}: {error.strerror}; correct the path\n"
+        )
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.finish:
         for raw in options.finish:
             print(report.finish(raw, options.results, options.notes))
         return 0
+    if not options.stage:
+        raise ProofError(f"--stage is missing; give one or more of {', '.join(STAGES)}")
+    on_arms, names = tuple(stage for stage in ON_ARMS if stage in options.stage), options.arms.split(",")
+    if unknown := [name for name in names if name not in ARMS]:
+        raise ProofError(f"--arms has {', '.join(map(shown, unknown))}; choose from {', '.join(ARMS)}")
+    if on_arms and (options.out / MODEL).exists():
+        raise ProofError(f"--out {options.out}: holds the {MODEL} folder of an earlier run; give another folder")
+    try:
+        engine_args = tuple(shlex.split(options.engine_args))
+    except ValueError as error:
+        raise ProofError(f"--engine-args {shown(options.engine_args)}: {error}; close the quotes") from None
     options.out.mkdir(parents=True, exist_ok=True)
     given = (*options.set, *((f"engine.tp={options.tp}",) if options.tp > 1 else ()))
-    how = Start(given, tuple(shlex.split(options.engine_args)), options.out.resolve())
+    how = Start(given, engine_args, options.out.resolve())
     failed = []
     if "kernels" in options.stage:
         failed.append(_recorded(("kernels",), lambda: {"kernels": kernels.run(how.folder)}, options))
-    on_arms, names = tuple(stage for stage in ON_ARMS if stage in options.stage), options.arms.split(",")
     starts = parity.arms(how, options.profile) if "parity" in options.stage else {}
     starts |= arms(how, options.tp, names) if on_arms else {}
     with Together(starts) as engines:

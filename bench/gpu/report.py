@@ -10,6 +10,9 @@ from k25serve.bench import provenance
 from k25serve.bench.gpu import kernels, parity, prediction, speed
 from k25serve.bench.gpu.booted import ProofError
 
+UNLIKE = (LookupError, TypeError, ValueError, AttributeError)
+"""What a file of another layout ends in."""
+
 
 def finish(raw: Path, folder: Path, notes: str) -> Path:
     """Write the result file of `raw` and its report (.md) under `folder`; git state is this checkout's.
@@ -20,16 +23,32 @@ def finish(raw: Path, folder: Path, notes: str) -> Path:
         measured = provenance.read(raw)
         body = REPORTS[measured.kind]
     except (ValidationError, KeyError) as error:
-        raise ProofError(f"{raw} is not a raw result of a stage: {str(error).splitlines()[0]}") from error
+        raise _unlike(raw, error) from error
     here = provenance.Recorder(measured.kind).finish({})
     data = dict(measured.data)
     if measured.kind == "gpu-speed":
-        data["predicted"] = prediction.as_data(prediction.predict(data["arms"]))
+        data["predicted"] = _predicted(raw, data)
     changed = {"git": here.git, "dirty": here.dirty, "notes": notes, "data": data}
     result = measured.model_copy(update=changed)
+    try:
+        page = _page(result, body(data))
+    except UNLIKE as error:
+        raise _unlike(raw, error) from error
     path = provenance.write(result, folder)
-    path.with_suffix(".md").write_text(_page(result, body(result.data)), encoding="utf-8")
+    path.with_suffix(".md").write_text(page, encoding="utf-8")
     return path
+
+
+def _predicted(raw: Path, data: dict[str, Any]) -> Any:
+    try:
+        return prediction.as_data(prediction.predict(data["arms"]))
+    except UNLIKE as error:
+        raise _unlike(raw, error) from error
+
+
+def _unlike(raw: Path, error: Exception) -> ProofError:
+    why = f"{type(error).__name__} {str(error).splitlines()[0]}"
+    return ProofError(f"{raw} is not a raw result of a stage ({why}); give a file that --stage left under --out")
 
 
 def _page(result: provenance.Result, body: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from k25serve.bench import provenance
 from k25serve.bench.gpu.booted import ProofError
 from k25serve.bench.gpu.proof import main
+from k25serve.bench.gpu.report import finish
 
 ROW = {
     "batch": 4,
@@ -46,4 +47,39 @@ def test_another_file_is_refused_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "other.json"
     file.write_text(content)
     with pytest.raises(ProofError, match=r"other\.json is not a raw result of a stage"):
-        main(["--finish", str(file), "--results", str(tmp_path)])
+        finish(file, tmp_path, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--stage is missing"),
+        (["--stage", "speed", "--arms", "foo"], "--arms has 'foo'; choose from none"),
+        (["--stage", "parity", "--engine-args", "'x"], "--engine-args"),
+        (["--finish", "/no/such.json"], "/no/such.json: No such file"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--out", str(tmp_path / "out"), *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_an_earlier_run_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(SystemExit):
+        main(["--out", str(tmp_path), "--stage", "trace"])
+    assert "give another folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["gpu-speed", "gpu-trace", "gpu-parity", "gpu-kernels"])
+def test_data_of_another_layout_leaves_nothing(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = raw(tmp_path / "x.json", kind, {"arms": [1]})
+    with pytest.raises(SystemExit):
+        main(["--finish", str(file), "--results", str(tmp_path / "results")])
+    assert "is not a raw result of a stage" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
