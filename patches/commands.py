@@ -1,5 +1,7 @@
 """`k25serve patches ...`: argv -> call. Heavy imports wait inside the commands."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +43,9 @@ def list_rows(sglang_wheel: WheelFile = None) -> None:
         if sglang_wheel is not None:
             raise
         tree = None
-    Console(width=None if Console().is_terminal else 160).print(rows_table(ROWS, tree))
+    with _damage_told():
+        table = rows_table(ROWS, tree)
+    Console(width=None if Console().is_terminal else 160).print(table)
 
 
 @app.command()
@@ -57,7 +61,8 @@ def verify(sglang_wheel: WheelFile = None) -> None:
         if is_left_out(row, ROWS, tree.version):
             typer.echo(f"  {row.name}: left out, for {' and '.join(row.versions)} only")
             continue
-        found = misfits(row, tree)
+        with _damage_told():
+            found = misfits(row, tree)
         faults += len(found)
         typer.echo(f"  {row.name}: {'does not fit' if found else 'fits'}")
         for misfit in found:
@@ -80,7 +85,13 @@ def compile_kernels(context: typer.Context) -> None:
 
 
 def _tree(wheel: Path | None) -> Tree:
-    try:
+    with _damage_told():
         return Installed.find() if wheel is None else Wheel.open(wheel)
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    try:
+        yield
     except TreeError as error:
         raise UserError(str(error)) from None

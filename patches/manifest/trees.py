@@ -2,6 +2,7 @@
 
 import importlib.util
 import zipfile
+import zlib
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from importlib.metadata import PackageNotFoundError
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from k25serve.patches.manifest.fingerprint import fingerprint
+
+# Damaged, encrypted, packed in a way that Python does not know, or no text.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeDecodeError)
 
 
 class TreeError(ValueError):
@@ -64,7 +68,7 @@ class Wheel:
             with zipfile.ZipFile(file) as archive:
                 names = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1]
                 text = archive.read(names[0]).decode() if names else ""
-        except (zipfile.BadZipFile, UnicodeDecodeError):
+        except _UNREADABLE:
             raise TreeError(f"{file} is no wheel; download one with: pip download --no-deps sglang==VERSION") from None
         metadata = HeaderParser().parsestr(text)
         if metadata.get("Name") != "sglang" or not metadata.get("Version"):
@@ -73,8 +77,14 @@ class Wheel:
         return cls(file, str(metadata["Version"]))
 
     def read(self, path: str) -> str | None:
-        with zipfile.ZipFile(self.file) as archive:
-            return archive.read(path).decode() if path in archive.namelist() else None
+        try:
+            with zipfile.ZipFile(self.file) as archive:
+                return archive.read(path).decode() if path in archive.namelist() else None
+        except _UNREADABLE:
+            raise TreeError(
+                f"{self.file}: {path} in it is damaged; "
+                f"download it again: pip download --no-deps sglang=={self.version}"
+            ) from None
 
 
 def module_of(tree: Tree, target: str) -> tuple[str, str, str] | None:

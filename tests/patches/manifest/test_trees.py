@@ -58,3 +58,11 @@ def test_no_sglang(monkeypatch):
     monkeypatch.setattr(trees, "installed_version", missing)
     with pytest.raises(TreeError, match="SGLang is not installed; give --sglang-wheel FILE"):
         Installed.find()
+
+
+def test_a_file_that_is_damaged_inside_a_wheel(tmp_path):
+    file = make_wheel(tmp_path, "0.5.30", {"sglang/a.py": "x = 'found'"})
+    whole = Wheel.open(file)
+    file.write_bytes(file.read_bytes().replace(b"x = 'found'", b"x = 'FOUND'"))
+    with pytest.raises(TreeError, match=r"sglang/a\.py in it is damaged; download it again"):
+        whole.read("sglang/a.py")
