@@ -20,7 +20,11 @@ def grafana_files(output: Path, prometheus_url: str) -> dict[str, str]:
 
     Raises ConfigError where prometheus_url is no HTTP address.
     """
-    parts = urlsplit(prometheus_url)
+    try:
+        parts = urlsplit(prometheus_url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"--prometheus {shown(prometheus_url)}: {error}; use one like {PROMETHEUS_URL}") from None
     plain = prometheus_url.isprintable() and not any(character in prometheus_url for character in " \"'#")
     if parts.scheme not in ("http", "https") or not parts.netloc or not plain:
         raise ConfigError(f"--prometheus {shown(prometheus_url)}: give its address, like {PROMETHEUS_URL}")

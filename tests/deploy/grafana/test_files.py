@@ -28,7 +28,20 @@ def test_the_files_have_what_is_replaced() -> None:
     assert DASHBOARDS_PATH in (PROVISIONING / "dashboards" / "k25serve.yaml").read_text()
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:9090", "ftp://x", "http://", "http://a b", "http://x\ny", 'http://"'])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:9090",
+        "ftp://x",
+        "http://",
+        "http://a b",
+        "http://x\ny",
+        'http://"',
+        "http://[::1",
+        "http://a:99999",
+    ],
+)
 def test_no_address(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="--prometheus"):
         grafana_files(tmp_path, url)
