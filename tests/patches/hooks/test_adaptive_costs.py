@@ -77,9 +77,10 @@ def test_batch_and_context_decide_at_once(params_class, tmp_path):
 
 def test_acceptance_decides_too(params_class, tmp_path):
     row, params = make(params_class, tmp_path)
-    steps = [decode(row, params, 1, 100, accept=0) for _ in range(2000)]
-    assert steps[0] == 3
-    assert steps[-200:].count(0) > 190
+    steps = [(decode(row, params, 1, 100, accept=0), row._choice.probe) for _ in range(2000)]
+    assert steps[0] == (3, False)
+    assert {taken for taken, probe in steps[-1000:] if not probe} == {0}
+    assert any(taken for taken, probe in steps if probe), "it looks again"
     assert row.learned(params, [0], 1) is None, "SGLang's own notion of the arm is not used"
 
 
