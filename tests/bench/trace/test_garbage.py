@@ -31,8 +31,7 @@ def trace(folder: Path, category: str, change: dict[str, Any], *, compact: bool 
         path.write_bytes(orjson.dumps(content))
     else:
         events = b",\n".join(b"  {\n    " + orjson.dumps(one)[1:-1] + b"\n  }" for one in content["traceEvents"])
-        head = synthetic.header().replace(b'"traceEvents": [\n', b'"traceEvents": [\n')
-        path.write_bytes(head + events.replace(b'"ph":"', b'"ph": "') + b'\n  ],"traceName": "x"\n}\n')
+        path.write_bytes(synthetic.header() + events.replace(b'"ph":"', b'"ph": "') + b'\n  ],"traceName": "x"\n}\n')
     return path
 
 
