@@ -1,7 +1,7 @@
 """Speculative decoding's counts for one request, in one definition for every engine. Pure."""
 
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 
@@ -36,7 +36,7 @@ class SpecStats:
     @property
     def reached(self) -> tuple[int, ...]:
         """[i] = verify steps that accepted the draft token at position i, so all before it too."""
-        return tuple(sum(self.histogram[i:]) for i in range(1, len(self.histogram)))
+        return tuple(accumulate(self.histogram[:0:-1]))[::-1]
 
     @property
     def accept_length(self) -> float | None:

@@ -103,8 +103,7 @@ class Connection(asyncio.Protocol):
         return data
 
     def release(self) -> None:
-        """The answer's reader is done with it."""
-        self._stop_timer()
+        """The answer's reader is done with it. Its timer stays for the next one, whose time is hardly ever sooner."""
         self._chunks.clear()
         if self._complete and self._reusable and not self.closing:
             self.idle_since = self._loop.time()

@@ -19,10 +19,10 @@ class Rule(NamedTuple):
 
 def check_rules(body: dict[str, Any], rules: Iterable[Rule]) -> None:
     """Raises InvalidRequestError for the first rule that is broken. null counts as absent, as OpenAI has it."""
-    for rule in rules:
-        value = body.get(rule.field)
-        if value is not None and not rule.holds(value):
-            raise wrong(rule.field, value, rule.wanted)
+    for field, holds, wanted in rules:
+        value = body.get(field)
+        if value is not None and not holds(value):
+            raise wrong(field, value, wanted)
 
 
 def wrong(param: str, value: object, wanted: str) -> InvalidRequestError:

@@ -9,10 +9,12 @@ from typing import Any, Self
 from starlette.types import Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from k25serve.server.gateway.cycle import cycle_of
+
 
 def join_head(send: Send) -> None:
     """Lets an answer's head leave in one write with the bytes that follow at once. None of them waits for others."""
-    cycle = _cycle(send)
+    cycle = cycle_of(send)
     if cycle is not None:
         cycle.transport = _HeadFirst(cycle)  # type: ignore[assignment]
 
@@ -30,7 +32,7 @@ class Lane:
     @classmethod
     def of(cls, send: Send) -> Self | None:
         """The lane behind `send`, whose answer has begun; None: another server's, or its body isn't in chunks."""
-        cycle = _cycle(send)
+        cycle = cycle_of(send)
         return cls(cycle) if cycle is not None and cycle.chunked_encoding else None
 
     def write(self, chunk: bytes) -> bool:
@@ -73,8 +75,3 @@ class _HeadFirst:
     def _pass(self, data: bytes) -> None:
         self._cycle.transport = self._transport
         self._transport.write(data)
-
-
-def _cycle(send: Send) -> RequestResponseCycle | None:
-    cycle = getattr(getattr(send, "__wrapped__", send), "__self__", None)
-    return cycle if isinstance(cycle, RequestResponseCycle) else None

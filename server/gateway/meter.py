@@ -40,14 +40,14 @@ class RequestMeter:
         self._spec: SpecStats | None = None
         self._finish_reason: str | None = None
         self._token_reads = 0
-        self._gaps = StepGaps(self._children.step)
+        self._gaps: StepGaps | None = None
         self.code: int | None = None
         """The HTTP status, once it has been sent."""
         self.engine_error = False
         """The engine itself reported an error inside its stream."""
         self.finished = False
-        self._children.requests.inc()
-        self._children.inflight.inc()
+        self._children.requests.add(1)
+        self._children.inflight.add(1)
 
     @property
     def saw_token(self) -> bool:
@@ -86,7 +86,9 @@ class RequestMeter:
         if self._first_token is None:
             self._first_token = now
             self._children.ttft.observe(now - self._started)
-        elif self._one_choice:
+            if self._one_choice:
+                self._gaps = StepGaps(self._children.step)
+        elif self._gaps is not None:
             self._gaps.add(now - self._last_token, now)
         self._last_token = now
 
@@ -108,17 +110,18 @@ class RequestMeter:
         if self.finished:
             return
         self.finished = True
-        self._gaps.flush()
+        if self._gaps is not None:
+            self._gaps.flush()
         children = self._children
         if outcome == "disconnected":
-            children.disconnects("prefill" if self.code is None and not self.saw_token else "decode").inc()
-        children.inflight.dec()
-        children.responses(self.code or (LEFT_UNANSWERED if outcome == "disconnected" else 500)).inc()
+            children.disconnects("prefill" if self.code is None and not self.saw_token else "decode").add(1)
+        children.inflight.add(-1)
+        children.responses(self.code or (LEFT_UNANSWERED if outcome == "disconnected" else 500)).add(1)
         children.request(outcome).observe(now - self._started)
         wasted = 0
         if outcome in ("disconnected", "cancelled"):
             wasted = self._token_reads if self._usage is None else self._usage.completion
-            children.wasted_tokens.inc(wasted)
+            children.wasted_tokens.add(wasted)
         if self._usage is not None:
             self._count_tokens(self._usage, outcome)
         if self._spec is not None:
@@ -149,10 +152,12 @@ class RequestMeter:
 
     def _count_tokens(self, usage: Usage, outcome: Outcome) -> None:
         children = self._children
-        children.prompt_tokens.inc(usage.prompt)
-        children.cached_tokens.inc(usage.cached)
-        children.completion_tokens.inc(usage.completion)
-        children.reasoning_tokens.inc(usage.reasoning)
+        children.prompt_tokens.add(usage.prompt)
+        if usage.cached:
+            children.cached_tokens.add(usage.cached)
+        children.completion_tokens.add(usage.completion)
+        if usage.reasoning:
+            children.reasoning_tokens.add(usage.reasoning)
         if outcome == "ok" and self._one_choice and self._first_token is not None and usage.completion > 1:
             children.tpot.observe((self._last_token - self._first_token) / (usage.completion - 1))
 
@@ -160,10 +165,10 @@ class RequestMeter:
         children = self._children
         if spec.accept_length is not None:
             children.accept_length.observe(spec.accept_length)
-        children.spec_steps.inc(spec.steps)
-        children.spec_draft_tokens.inc(spec.proposed)
-        children.spec_accepted_tokens.inc(spec.accepted)
+        children.spec_steps.add(spec.steps)
+        children.spec_draft_tokens.add(spec.proposed)
+        children.spec_accepted_tokens.add(spec.accepted)
         for accepted, steps in enumerate(spec.histogram):
-            children.spec_accept_hist(accepted).inc(steps)
+            children.spec_accept_hist(accepted).add(steps)
         for position, steps in enumerate(spec.reached):
-            children.spec_accepted_per_pos(position).inc(steps)
+            children.spec_accepted_per_pos(position).add(steps)

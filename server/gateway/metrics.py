@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from k25serve.server.gateway import buckets
+from k25serve.server.gateway.direct import Count, Observations
 
 PREFIX = "k25serve_gateway"
 NO_ARM = "none"
@@ -169,26 +170,26 @@ class TargetMetrics:
 
     def __init__(self, metrics: Metrics, target: Target) -> None:
         self.target = target
-        self.requests = metrics.requests.labels(*target)
-        self.inflight = metrics.inflight.labels(*target)
-        self.ttft = metrics.ttft.labels(*target)
-        self.step = metrics.step.labels(*target)
-        self.tpot = metrics.tpot.labels(*target)
-        self.accept_length = metrics.accept_length.labels(*target)
-        self.spec_steps = metrics.spec_steps.labels(*target)
-        self.spec_draft_tokens = metrics.spec_draft_tokens.labels(*target)
-        self.spec_accepted_tokens = metrics.spec_accepted_tokens.labels(*target)
-        self.overhead_pre = metrics.overhead.labels(*target, "pre")
-        self.overhead_post = metrics.overhead.labels(*target, "post")
-        self.prompt_tokens = metrics.tokens.labels(*target, "prompt")
-        self.cached_tokens = metrics.tokens.labels(*target, "cached")
-        self.completion_tokens = metrics.tokens.labels(*target, "completion")
-        self.wasted_tokens = metrics.tokens.labels(*target, "wasted")
-        self.reasoning_tokens = metrics.tokens.labels(*target, "reasoning")
-        self.spec_accept_hist = cache(lambda accepted: metrics.spec_accept_hist.labels(*target, str(accepted)))
+        self.requests = Count(metrics.requests.labels(*target))
+        self.inflight = Count(metrics.inflight.labels(*target))
+        self.ttft = Observations(metrics.ttft.labels(*target))
+        self.step = Observations(metrics.step.labels(*target))
+        self.tpot = Observations(metrics.tpot.labels(*target))
+        self.accept_length = Observations(metrics.accept_length.labels(*target))
+        self.spec_steps = Count(metrics.spec_steps.labels(*target))
+        self.spec_draft_tokens = Count(metrics.spec_draft_tokens.labels(*target))
+        self.spec_accepted_tokens = Count(metrics.spec_accepted_tokens.labels(*target))
+        self.overhead_pre = Observations(metrics.overhead.labels(*target, "pre"))
+        self.overhead_post = Observations(metrics.overhead.labels(*target, "post"))
+        self.prompt_tokens = Count(metrics.tokens.labels(*target, "prompt"))
+        self.cached_tokens = Count(metrics.tokens.labels(*target, "cached"))
+        self.completion_tokens = Count(metrics.tokens.labels(*target, "completion"))
+        self.wasted_tokens = Count(metrics.tokens.labels(*target, "wasted"))
+        self.reasoning_tokens = Count(metrics.tokens.labels(*target, "reasoning"))
+        self.spec_accept_hist = cache(lambda accepted: Count(metrics.spec_accept_hist.labels(*target, str(accepted))))
         self.spec_accepted_per_pos = cache(
-            lambda position: metrics.spec_accepted_per_pos.labels(*target, str(position))
+            lambda position: Count(metrics.spec_accepted_per_pos.labels(*target, str(position)))
         )
-        self.responses = cache(lambda code: metrics.responses.labels(*target, str(code)))
-        self.request = cache(lambda outcome: metrics.request.labels(*target, outcome))
-        self.disconnects = cache(lambda phase: metrics.disconnects.labels(*target, phase))
+        self.responses = cache(lambda code: Count(metrics.responses.labels(*target, str(code))))
+        self.request = cache(lambda outcome: Observations(metrics.request.labels(*target, outcome)))
+        self.disconnects = cache(lambda phase: Count(metrics.disconnects.labels(*target, phase)))

@@ -123,9 +123,9 @@ class _Exchange:
             stream = "true" if self._request.stream else "false"
             target = Target(self._queued_at.name, self._runtime.settings.served_model_name, stream)
             children = self._runtime.metrics.bound(target)
-            children.requests.inc()
-            children.responses(LEFT_UNANSWERED).inc()
-            children.disconnects("queued").inc()
+            children.requests.add(1)
+            children.responses(LEFT_UNANSWERED).add(1)
+            children.disconnects("queued").add(1)
         elif self._meter is not None and self._arm is not None and not self._meter.finished:
             self._meter.finish(perf_counter(), "disconnected")
             self._arm.upstream.abort(self._rid)

@@ -74,6 +74,7 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._streaming = False
+        self._frames: StreamFilter | None = None
 
     async def run(self, *, last: bool = True) -> bool:
         """Whether the client has its answer. Not so only if the arm failed before the first byte and isn't the `last`.
@@ -113,7 +114,8 @@ class Relay:
         def sent() -> None:
             # What can be made ready while the engine works is.
             self._meter.called_engine(called_at)
-            self._frames = StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
+            if self._plan.stream:
+                self._frames = self._filter()
 
         breaker = self._arm.breaker
         breaker.begin()
@@ -157,7 +159,7 @@ class Relay:
             }
         )
         self._streaming = True
-        frames = self._frames
+        frames = self._frames or self._filter()
         failure: UpstreamError | None = None
         last = b""
         try:
@@ -243,6 +245,9 @@ class Relay:
         kept = [header for header in response.headers if header[0] not in _NOT_FORWARDED]
         lossy = [(LOSSY_HEADER, ", ".join(names).encode())] if (names := self._arm.settings.lossy) else []
         return [*kept, (b"x-request-id", self._plan.rid.encode()), (_ARM_HEADER, self._arm.name.encode()), *lossy]
+
+    def _filter(self) -> StreamFilter:
+        return StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
 
     def _give_up(self) -> UpstreamTimeoutError:
         """What to tell the client. The engine may still be at work, so it is told to stop."""

@@ -18,6 +18,7 @@ from k25serve.server.gateway.arms.arm import Arm
 from k25serve.server.gateway.arms.breaker import Breaker
 from k25serve.server.gateway.arms.settings import ArmSettings
 from k25serve.server.gateway.auth.gate import Gate
+from k25serve.server.gateway.direct import Observations
 from k25serve.server.gateway.drain import Drain
 from k25serve.server.gateway.errors import NotReadyError
 from k25serve.server.gateway.loop_lag import watch_loop_lag
@@ -135,7 +136,8 @@ def _arm(
         metrics.queue_depth.labels(one.name),
     )
     breaker = Breaker(settings.breaker, metrics.breaker_state.labels(one.name))
-    return Arm(one, Upstream(settings, one, metrics), readiness, breaker, slots, metrics.queue_wait.labels(one.name))
+    queue_wait = Observations(metrics.queue_wait.labels(one.name))
+    return Arm(one, Upstream(settings, one, metrics), readiness, breaker, slots, queue_wait)
 
 
 def _run(stack: contextlib.AsyncExitStack, work: Coroutine[Any, Any, None], name: str) -> None:

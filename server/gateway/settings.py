@@ -77,6 +77,11 @@ class ThinkingSettings(BaseModel):
     sampling_on: SamplingDefaults = SamplingDefaults()
     sampling_off: SamplingDefaults = SamplingDefaults()
 
+    @cached_property
+    def has_defaults(self) -> bool:
+        """Whether a request that leaves everything out is given something."""
+        return self.default is not None or bool(self.sampling_on.given) or bool(self.sampling_off.given)
+
 
 class GatewaySettings(BaseModel):
     """The gateway's whole configuration. No limit on time touches a healthy stream.

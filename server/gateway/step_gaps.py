@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from prometheus_client import Histogram
+from k25serve.server.gateway.direct import Observations
 
 _HELD_S = 1.0
 
@@ -12,9 +12,9 @@ class StepGaps:
     else that is measured of a chunk.
     """
 
-    def __init__(self, histogram: Histogram) -> None:
+    def __init__(self, histogram: Observations) -> None:
         self._histogram = histogram
-        self._bounds = histogram._upper_bounds
+        self._bounds = histogram.bounds
         self._counts = [0] * len(self._bounds)
         self._sum = 0.0
         self._until: float | None = None
@@ -33,9 +33,6 @@ class StepGaps:
         """Adds what is held. Another second's begins."""
         if not self._sum:
             return
-        self._histogram._sum.inc(self._sum)
-        for bucket, count in zip(self._histogram._buckets, self._counts, strict=True):
-            if count:
-                bucket.inc(count)
+        self._histogram.add(self._sum, self._counts)
         self._counts = [0] * len(self._bounds)
         self._sum = 0.0

@@ -34,8 +34,36 @@ def strip_frame(frame: bytes, reading: Reading, strip: Strip) -> bytes:
 
 def strip_answer(raw: bytes, document: dict[str, Any], strip: Strip) -> bytes:
     """The whole answer as the client should see it. Its usage always stays: without streaming everyone gets it."""
-    rest = _without(document, Strip(spec=strip.spec))
+    if not strip.spec:
+        return raw
+    shorter = _without_last(raw, document)
+    if shorter is not None:
+        return shorter
+    rest = _without(document, Strip(spec=True))
     return raw if rest is document else _cut(raw, document, rest)
+
+
+def _without_last(raw: bytes, document: dict[str, Any]) -> bytes | None:
+    """`raw` without acceptance, where that is all that the last member holds; None: it isn't so simple.
+
+    A key whose value and one brace end the text is the outermost object's last; if it stands there once, and no escape
+    could write it otherwise, nothing is left of it. So only its value has to be parsed again.
+    """
+    last = next(reversed(document), None)
+    for key, member in _SPEC:
+        details, name = document.get(key), b',"' + key.encode() + b'":'
+        if key != last or not isinstance(details, dict) or details.keys() != {member}:
+            continue
+        start = raw.find(name)
+        if start < 0 or raw.count(name[1:-1]) != 1 or not raw.endswith(b"}}") or b"\\u" in raw:
+            continue
+        try:
+            value = orjson.loads(raw[start + len(name) : -1])
+        except orjson.JSONDecodeError:
+            continue
+        if value == details:
+            return raw[:start] + b"}"
+    return None
 
 
 def _without(document: dict[str, Any], strip: Strip) -> dict[str, Any]:

@@ -100,13 +100,14 @@ def _check_common(body: dict[str, Any], names: tuple[str, ...], context_length: 
 
 
 def _check_model(model: object, names: tuple[str, ...]) -> None:
+    if isinstance(model, str) and model in names:
+        return
     served = ", ".join(names)
     if model is None:
         raise missing("model", f"one of: {served}")
     if not isinstance(model, str):
         raise wrong("model", model, f"one of: {served}")
-    if model not in names:
-        raise ModelNotFoundError(f"model is {shown(model)}, which is not served here: send one of: {served}.")
+    raise ModelNotFoundError(f"model is {shown(model)}, which is not served here: send one of: {served}.")
 
 
 def _check_tools(tools: object) -> None:

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from prometheus_client import Histogram
-
 from k25serve.server.gateway.admission.slots import Slots
 from k25serve.server.gateway.arms.breaker import Breaker
 from k25serve.server.gateway.arms.dialects import WORDS, Words
 from k25serve.server.gateway.arms.settings import ArmSettings
+from k25serve.server.gateway.direct import Observations
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.upstream import Upstream
 
@@ -19,7 +18,7 @@ class Arm:
     readiness: Readiness
     breaker: Breaker
     slots: Slots
-    queue_wait: Histogram
+    queue_wait: Observations
 
     @property
     def name(self) -> str:

@@ -83,6 +83,8 @@ class ChoiceRewriter:
 
 def rewrite_message(message: dict[str, Any], reason: Any, rules: AnswerRules) -> tuple[dict[str, Any], Any]:
     """A whole answer's message and finish reason, changed as a stream's deltas are."""
+    if rules.tools is None and rules.old_reasoning not in message and not message.get("tool_calls"):
+        return message, reason
     rewriter = ChoiceRewriter(rules)
     before, whole, after = rewriter.delta(message)
     if isinstance(reason, str):

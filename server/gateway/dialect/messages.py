@@ -10,6 +10,14 @@ from k25serve.server.gateway.arms.dialects import REASONING_NAMES
 Messages = list[dict[str, Any]]
 
 
+def are_plain(messages: Messages) -> bool:
+    """Whether each has a role, text and nothing else, so that no function here has anything to do."""
+    for message in messages:
+        if len(message) != 2 or message["role"] == "developer" or not isinstance(message.get("content"), str):
+            return False
+    return True
+
+
 def merge_developer(messages: Messages) -> Messages:
     """Role developer becomes system; those at the start become one system message, in their order.
 

@@ -18,6 +18,8 @@ from k25serve.server.gateway.fields import shown, wrong
 from k25serve.server.gateway.settings import ThinkingSettings
 
 _TEMPLATE = "chat_template_kwargs"
+THINKING_FIELDS = (_TEMPLATE, "thinking", "enable_thinking", "reasoning", "reasoning_effort")
+"""Without any of them a request says nothing about thinking."""
 _TYPES = {"enabled": True, "disabled": False}
 
 
@@ -27,6 +29,8 @@ def thinking_mode(body: dict[str, Any]) -> bool | None:
     Raises:
         InvalidRequestError: a form has another type, or two forms disagree.
     """
+    if body.keys().isdisjoint(THINKING_FIELDS):
+        return None
     first: tuple[str, bool] | None = None
     for form, mode in _forms(body):
         if first is not None and first[1] is not mode:

@@ -4,6 +4,8 @@ import os
 import orjson
 import pytest
 
+from k25serve.server.gateway.disconnect import ClientGoneError, unless_gone
+
 # The engine's second token never comes: only the gateway can end these.
 PHASES = {
     "prefill, stream": (True, {"header_delay_s": 60.0}, 0, "prefill"),
@@ -155,3 +157,48 @@ async def test_an_abort_that_fails_is_counted(gateway, eventually):
             break
         await asyncio.sleep(0.01)
     assert await gateway.metric("aborts_total", result="failed") == 1
+
+
+async def test_leaving_after_a_long_body(gateway, eventually):
+    """uvicorn stops reading a socket that brought a long body, and a socket that isn't read doesn't tell of its end."""
+    host, port = gateway.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    raw = orjson.dumps(
+        {"model": "kimi", "messages": [{"role": "user", "content": "x" * 500_000}], "sim": {"header_delay_s": 60.0}}
+    )
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(raw) + raw)
+    await writer.drain()
+    await eventually(lambda: gateway.engine.record.running == 1)
+    writer.close()
+    assert await eventually(lambda: gateway.engine.record.running == 0) < 0.2
+
+
+async def test_another_server_tells_of_the_leave_by_a_message():
+    messages = [{"type": "http.request"}, {"type": "http.disconnect"}]
+    cut = []
+
+    async def receive():
+        await asyncio.sleep(0)
+        return messages.pop(0)
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cut.append(True)
+
+    with pytest.raises(ClientGoneError):
+        await unless_gone(work(), receive)
+    assert cut == [True]
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_work_that_ends_first_leaves_nothing_that_watches():
+    before = asyncio.all_tasks()
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    await unless_gone(asyncio.sleep(0.01), receive)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before

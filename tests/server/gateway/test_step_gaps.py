@@ -1,6 +1,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
+from k25serve.server.gateway.direct import Observations
 from k25serve.server.gateway.step_gaps import StepGaps
 
 GAPS = (0.0005, 0.001, 0.0015, 0.01, 0.05, 3.0)
@@ -21,7 +22,7 @@ def test_gaps_count_as_if_each_had_been_observed():
     for gap in GAPS:
         one.observe(gap)
     other, counted = histogram()
-    gaps = StepGaps(other)
+    gaps = StepGaps(Observations(other))
     for gap in GAPS:
         gaps.add(gap, 100.0)
     gaps.flush()
@@ -32,7 +33,7 @@ def test_gaps_count_as_if_each_had_been_observed():
 @pytest.mark.parametrize(("seconds", "count"), [(0.9, 0), (1.1, 2)])
 def test_a_long_stream_shows_each_second(seconds, count):
     child, registry = histogram()
-    gaps = StepGaps(child)
+    gaps = StepGaps(Observations(child))
     gaps.add(0.1, 100.0)
     gaps.add(0.1, 100.0 + seconds)
     assert registry.get_sample_value("gap_seconds_count", {"x": "y"}) == count

@@ -75,3 +75,20 @@ def test_a_key_of_the_same_name_elsewhere_is_left_alone():
     raw = b'{"sglext":{"spec_tokens_details":{"spec_verify_ct":1}},"choices":[{"meta_info":{"sglext":1}}],"big":1e2}'
     out = strip_answer(raw, orjson.loads(raw), ALL)
     assert orjson.loads(out) == {"choices": [{"meta_info": {"sglext": 1}}], "big": 100.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"a":1,"sglext":{{"spec_tokens_details":{SPEC}}},"a":{{"b":2}}}}',
+        f'{{"sgle\\u0078t":1,"b":1,"sglext":{{"spec_tokens_details":{SPEC}}}}}',
+        f'{{"b":{{"c":1,"sglext":{{}}}},"sglext":{{"spec_tokens_details":{SPEC}}}}}',
+        f'{{"b":1,"sglext":{{"spec_tokens_details":{SPEC},"more":{{}}}}}}',
+    ],
+)
+def test_a_whole_answer_that_is_not_what_engines_write_loses_nothing_else(text):
+    document = orjson.loads(text)
+    left = (
+        document | {"sglext": {"more": {}}} if "more" in text else {k: v for k, v in document.items() if k != "sglext"}
+    )
+    assert orjson.loads(strip_answer(text.encode(), document, ALL)) == left

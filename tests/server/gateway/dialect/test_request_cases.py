@@ -4,9 +4,11 @@ import jsonschema
 import pytest
 
 from k25serve.bench.engine_sim.probes import schema_faults, stop_faults, stopped_output
+from k25serve.server.gateway.arms.dialects import WORDS
 from k25serve.server.gateway.dialect.refused import REFUSED
-from k25serve.server.gateway.dialect.request import REQUEST_REWRITES
+from k25serve.server.gateway.dialect.request import REQUEST_REWRITES, rewritten_fields
 from k25serve.server.gateway.dialect.rules import ANSWER_REWRITES
+from k25serve.server.gateway.settings import GatewaySettings, SamplingDefaults, ThinkingSettings
 
 USER = {"role": "user", "content": "hi"}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -184,3 +186,34 @@ def test_the_tables_name_every_rewrite_once():
     for table in (REQUEST_REWRITES, ANSWER_REWRITES):
         assert len({row.name for row in table}) == len(table)
         assert all(row.trigger and row.effect and row.case for row in table)
+
+
+HISTORIES = {
+    "plain": [{"role": "system", "content": "a"}, USER, {"role": "assistant", "content": "b"}, USER],
+    "developer": [{"role": "developer", "content": "a"}, USER],
+    "parts": [{"role": "user", "content": [text("a")]}],
+    "thoughts": [USER, {"role": "assistant", "content": "b", "reasoning": "c"}],
+    "ids": [USER, {"role": "assistant", "tool_calls": [CALL | {"id": "functions_get_weather_0"}]}],
+}
+MODES = {
+    "says nothing": ({}, ThinkingSettings()),
+    "asks for thinking": ({"thinking": {"type": "disabled"}}, ThinkingSettings()),
+    "a default": ({}, ThinkingSettings(default=False)),
+    "sampling": ({}, ThinkingSettings(sampling_on=SamplingDefaults(top_p=0.9))),
+}
+
+
+@pytest.mark.parametrize("dialect", WORDS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("history", HISTORIES)
+def test_the_quick_look_misses_no_trigger(history, mode, dialect):
+    """Rule by rule, on what the rules before it left."""
+    asked, thinking = MODES[mode]
+    settings = GatewaySettings(upstream="http://x", served_model_name="kimi", thinking=thinking)
+    body = {"model": "kimi", "messages": HISTORIES[history], **asked}
+    changed = {}
+    for row in REQUEST_REWRITES:
+        changed |= row.change(body | changed, WORDS[dialect], settings)
+    assert rewritten_fields(body, WORDS[dialect], settings) == changed
+    if mode != "says nothing":
+        assert changed
