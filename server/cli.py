@@ -14,6 +14,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from k25serve.bench.cli import app as bench_app
+from k25serve.bench.prove.commands import prove_command
 from k25serve.deploy.commands import app as deploy_app
 from k25serve.deploy.doctor.commands import app as doctor_app
 from k25serve.drafters.cli import app as drafter_app
@@ -38,6 +39,7 @@ app.add_typer(ab_app, name="ab")
 app.add_typer(patches_app, name="patches")
 app.add_typer(deploy_app, name="deploy")
 app.add_typer(doctor_app, name="doctor")
+app.command("prove")(prove_command)
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[
@@ -78,7 +80,7 @@ def _root(
     ] = False,
 ) -> None:
     # Only they use it, and it costs as much to load as a whole gateway.
-    if context.invoked_subcommand in ("drafter", "bench"):
+    if context.invoked_subcommand in ("drafter", "bench", "prove"):
         from k25serve.drafters.gate.host import Host
 
         context.obj = Host(boot_engine, start_record)

@@ -103,14 +103,7 @@ class Design:
     @property
     def turn_s(self) -> float:
         """Assumed seconds of load in one turn, warm-up and parity left out."""
-        cells = self.load.cells()
-        return self.blocks * sum(
-            math.ceil(self.load.count(cell) / cell.level)
-            * self.tokens
-            * self.tpot_s
-            * (1 + TPOT_PER_STREAM * (cell.level - 1))
-            for cell in cells
-        )
+        return self.blocks * load_s(self.load, self.tokens, self.tpot_s)
 
     @property
     def hours(self) -> float:
@@ -139,3 +132,11 @@ class Design:
             hours=self.hours,
             seed=self.seed,
         )
+
+
+def load_s(load: LoadPlan, tokens: int, tpot_s: float) -> float:
+    """Seconds of a load, assumed: `tokens` an answer, `tpot_s` for each at concurrency 1."""
+    return sum(
+        math.ceil(load.count(cell) / cell.level) * tokens * tpot_s * (1 + TPOT_PER_STREAM * (cell.level - 1))
+        for cell in load.cells()
+    )

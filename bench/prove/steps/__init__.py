@@ -1,0 +1,1 @@
+"""A campaign's steps, one file each."""

@@ -1,0 +1,44 @@
+"""`k25serve prove` with a simulated engine where a profile would be booted: python stand_in.py PROVE_ARGUMENTS."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import typer
+
+from k25serve.bench.prove.commands import prove_command
+from k25serve.drafters.gate.host import Host
+from k25serve.server import cli
+from k25serve.server.host import start_record
+
+
+@asynccontextmanager
+async def boot(profile: str) -> AsyncIterator[str]:
+    """Announces the boot, for tests that count them and end what a killed campaign left."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "k25serve.bench.engine_sim", "--port", "0", "--step-s", "0.001"),
+        *("--prefill-s", "0.002", "--options", '{"cached_tokens": 0}'),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    print(f"booted {profile} as {process.pid}", file=sys.stderr, flush=True)
+    try:
+        yield (await process.stdout.readline()).decode().split()[-1]
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command("prove")(prove_command)
+
+
+@app.callback()
+def _root(context: typer.Context) -> None:
+    context.obj = Host(boot, start_record)
+
+
+if __name__ == "__main__":
+    cli.app = app
+    cli.main()
