@@ -3,17 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from k25serve.bench.report.numbers import is_numeric
 from k25serve.bench.report.plots.chart import Chart
-
-Tone = Literal["plain", "note", "warning", "code"]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One paragraph. note: how to read what is beside it. code: a command."""
+    """One paragraph. note: it says how to read what is beside it."""
 
     text: str
-    tone: Tone = "plain"
+    tone: Literal["plain", "note"] = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,10 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
+
+    def words(self) -> tuple[bool, ...]:
+        """Of each column, whether it is read as text: it starts at the left."""
+        return tuple(i == 0 or not all(is_numeric(row[i]) for row in self.rows) for i in range(len(self.head)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from k25serve.bench.report.document import Block, Document, Listing, Section, Ta
 from k25serve.bench.report.plots.chart import Chart
 from k25serve.bench.report.plots.draw import draw
 
-WORDS_FROM = 24  # characters; longer cells are sentences and start at the left
-
 
 def render(document: Document) -> str:
     """The page's text. All text of the document is escaped."""
@@ -47,8 +45,6 @@ def _section(one: Section) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Text):
-        if block.tone == "code":
-            return f"<p><code>{escape(block.text)}</code></p>"
         kind = "" if block.tone == "plain" else f' class="{block.tone}"'
         return f"<p{kind}>{escape(block.text)}</p>"
     if isinstance(block, Listing):
@@ -67,11 +63,14 @@ def _figure(chart: Chart) -> str:
 
 def _table(table: Table) -> str:
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
-    return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    words = table.words()
+    head, *rows = (_row(kind, row, words) for kind, row in [("th", table.head), *(("td", row) for row in table.rows)])
+    return f'<div class="scroll"><table>{caption}<thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _cell(text: str) -> str:
-    words = ' class="words"' if len(text) > WORDS_FROM else ""
-    return f"<td{words}>{escape(text)}</td>"
+def _row(kind: str, cells: tuple[str, ...], words: tuple[bool, ...]) -> str:
+    shown = (
+        f'<{kind} class="words">{escape(cell)}</{kind}>' if text else f"<{kind}>{escape(cell)}</{kind}>"
+        for cell, text in zip(cells, words, strict=True)
+    )
+    return f"<tr>{''.join(shown)}</tr>"

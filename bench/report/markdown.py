@@ -26,7 +26,7 @@ def _section(one: Section) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Text):
-        return f"    {' '.join(block.text.split())}" if block.tone == "code" else safe(block.text)
+        return safe(block.text)
     if isinstance(block, Listing):
         return "\n".join(f"- {safe(item)}" for item in block.items)
     if isinstance(block, Table):
@@ -38,7 +38,7 @@ def _block(block: Block) -> str:
 def _table(table: Table) -> str:
     lines = [f"{safe(table.caption)}\n"] if table.caption else []
     lines.append(_row(table.head))
-    lines.append(f"|{'|'.join(['---', *['---:'] * (len(table.head) - 1)])}|")
+    lines.append(f"|{'|'.join('---' if words else '---:' for words in table.words())}|")
     lines += map(_row, table.rows)
     return "\n".join(lines)
 

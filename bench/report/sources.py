@@ -28,7 +28,9 @@ def kinds() -> dict[str, type[BaseModel]]:
     """Every kind of result that this project writes, and what its data holds."""
     return {
         "ab": AbData,
+        "adaptive": Other,
         "comm": CommReport,
+        "doctor": Other,
         "drafter-compare": Compared,
         "expert-budget": Other,
         "full-tier": Other,
@@ -41,6 +43,7 @@ def kinds() -> dict[str, type[BaseModel]]:
         "load": LoadData,
         "plan": Plan,
         "plan-validate": PlanChecks,
+        "prove": Other,
         "trace": TraceReport,
         "trace-vs-hta": Other,
     }

@@ -48,7 +48,7 @@ def _blocks(source: Source, rows: list[_Step]) -> tuple[Block, ...]:
     chart = StackedBars(f"Kernel time of a step, {source.label}", "ms", CLASSES, colours, bars)
     note = (
         "Average step of one rank, summed over streams, so overlapping kernels count twice. Colours are those of "
-        "`bench trace`'s page."
+        "bench trace's page."
     )
     head = ("step", "steps", "span ms", "busy ms", "gap ms", "launches", "all-reduces", "us each", "of kernel sum")
     return Figures((chart,), note), Table(head, tuple(map(_row, rows)))

@@ -53,7 +53,10 @@ def _ab(source: Source, data: AbData) -> Iterator[Block]:
         for one in data.comparisons
     )
     if rows:
-        note = "Gain of B over A, oriented so that above no difference B is the better one."
+        note = (
+            "Gain of B over A, oriented so that to the right of no difference B is the better one. Intervals are not "
+            "corrected for the number of comparisons; what is judged (filled: settled) is, by Holm."
+        )
         yield Figures((RatioChart(f"Gain of B, {source.label}", rows),), note)
         yield Table(
             ("cell", "metric", "A", "B", "p", "p after Holm", "would have found"),
