@@ -1,6 +1,7 @@
 """What a chart shows. `table` gives the same figures as text, so nobody depends on the picture."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from k25serve.bench.report.numbers import number, percent, ranged
 
@@ -29,13 +30,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """log_x: for axes that double, such as concurrency."""
+    """x_axis: log for what doubles, such as concurrency; near for small numbers that are counted; else from zero."""
 
     title: str
     x: str
     y: str
     series: tuple[Series, ...]
-    log_x: bool = True
+    x_axis: Literal["log", "near", "zero"] = "log"
 
     def table(self) -> TableText:
         """A row an x and a column a series; where points have labels, a row a point."""

@@ -21,10 +21,14 @@ def draw(chart: Chart) -> str:
 def _lines(chart: LineChart) -> str:
     points = [point for one in chart.series for point in one.points]
     xs = sorted({point.x for point in points})
-    x = fit(xs, canvas.LEFT + 10, canvas.RIGHT - 10, log=chart.log_x)
+    left, right = canvas.LEFT + 10, canvas.RIGHT - 10
+    if chart.x_axis == "near":
+        x = Scale(min(xs) - 0.5, max(xs) + 0.5, False, left, right)
+    else:
+        x = fit(xs, left, right, log=chart.x_axis == "log")
     ends = [v for point in points for v in (point.y, point.low, point.high) if v is not None]
     y = fit(ends, canvas.BOTTOM, canvas.TOP)
-    ticks = thin(xs) if chart.log_x else x.ticks()
+    ticks = x.ticks() if chart.x_axis == "zero" else thin(xs)
     drawn = "".join(_series(one, index, x, y) for index, one in enumerate(chart.series))
     inside = canvas.x_axis(x, ticks, chart.x) + canvas.y_axis(y, _logged(chart.y, y)) + canvas.frame() + drawn
     swatches = [_swatch(one, index) for index, one in enumerate(chart.series)]

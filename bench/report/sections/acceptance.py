@@ -17,12 +17,15 @@ def by_position(sources: Sources) -> tuple[Block, ...]:
     """Share of verify steps that accepted the draft token at each position."""
     charts = []
     for source, cells in _classes(sources):
-        lines = [(name, cell.position_rate) for name, cell in cells if cell.position_rate]
-        series = tuple(
-            Series(name, tuple(Point(float(i), rate) for i, rate in enumerate(rates, 1))) for name, rates in lines
-        )
-        if series:
-            charts.append(LineChart(source.label, "draft position", "share accepted", series, log_x=False))
+        told = [(name, cell) for name, cell in cells if cell.position_rate]
+        for level in sorted({cell.cell.level for _, cell in told}):
+            series = tuple(
+                Series(name, tuple(Point(i, rate) for i, rate in enumerate(cell.position_rate, 1)))
+                for name, cell in told
+                if cell.cell.level == level
+            )
+            title = f"{source.label}, C={level}"
+            charts.append(LineChart(title, "draft position", "share accepted", series, x_axis="near"))
     note = "Share of all verify steps, so a position counts only where those before it were accepted."
     return (Figures(tuple(charts), note),) if charts else ()
 

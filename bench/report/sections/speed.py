@@ -51,4 +51,4 @@ def _frontier(panel: Panel) -> LineChart | None:
     }
     series = tuple(Series(name, points) for name, points in lines.items() if points)
     y = "tokens/s/GPU" if panel.gpus else "tokens/s, whole engine"
-    return LineChart(panel.title, "tokens/s/user", y, series, log_x=False) if series else None
+    return LineChart(panel.title, "tokens/s/user", y, series, x_axis="zero") if series else None
