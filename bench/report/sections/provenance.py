@@ -12,23 +12,34 @@ HASH = 12
 
 
 def provenance(sources: Sources) -> tuple[Block, ...]:
-    """A row a file, then notes."""
-    head = ("file", "started, UTC", "s", "machine", "engine", "model", "git", "sha256", "command")
+    """Two rows a file, what it is of and how it was made, then notes."""
     notes = tuple(
         f"{one.path.name} ({one.kind}): {one.result.notes}" for one in sources.files if one.result and one.result.notes
     )
-    table = Table(head, tuple(map(_row, sources.files)))
-    return (table, Listing(notes)) if notes else (table,)
+    tables = (
+        Table(("file", "started, UTC", "s", "machine", "engine", "model"), tuple(map(_what, sources.files))),
+        Table(("file", "git", "sha256", "command"), tuple(map(_how, sources.files))),
+    )
+    return (*tables, Listing(notes)) if notes else tables
 
 
-def _row(one: Source) -> tuple[str, ...]:
-    name = f"{one.kind}/{one.path.name}"
+def _what(one: Source) -> tuple[str, ...]:
     facts = (", ".join(engines(one)) or "-", ", ".join(models(one)) or "-")
     if one.result is None:
-        return name, one.started, "-", "-", *facts, "-", one.sha256[:HASH], "not told: a drafter gate's own file"
-    git = one.result.git[:HASH] + (" + changes" if one.result.dirty else "")
-    where = machine_name(one.result.machine)
-    return name, one.started, f"{one.result.seconds:.0f}", where, *facts, git, one.sha256[:HASH], one.result.command
+        return _name(one), one.started, "-", "-", *facts
+    return _name(one), one.started, f"{one.result.seconds:.0f}", machine_name(one.result.machine), *facts
+
+
+def _how(one: Source) -> tuple[str, ...]:
+    digest = one.sha256[:HASH]
+    if one.result is None:
+        return _name(one), "-", digest, "not told: a drafter gate's own file"
+    changed = " + changes" if one.result.dirty else ""
+    return _name(one), f"{one.result.git[:HASH]}{changed}", digest, one.result.command
+
+
+def _name(one: Source) -> str:
+    return f"{one.kind} {one.path.name}"
 
 
 def warnings(sources: Sources) -> Iterator[str]:

@@ -7,18 +7,19 @@ from k25serve.bench.report.bodies import Compared, ComparedRow
 from k25serve.bench.report.document import Block, Figures, Table, Text
 from k25serve.bench.report.numbers import number, optional, percent
 from k25serve.bench.report.plots.chart import Ratio, RatioChart
-from k25serve.bench.report.sources import Source, Sources
+from k25serve.bench.report.sources import Source, Sources, machine_name
 
 METRICS = {"tokens_per_s": "tok/s", "tpot": "TPOT", "ttft": "TTFT"}
 
 
 def sentence(sources: Sources) -> str:
-    """The newest A/B's verdict, an invalid one's too; without one, that nothing is settled."""
-    found = [one.body for one in sources.files if isinstance(one.body, AbData)]
+    """The newest A/B's verdict with what it is of, an invalid one's too; without one, that nothing is settled."""
+    found = [(one, one.body) for one in sources.files if isinstance(one.body, AbData)]
     if found:
-        newest = found[-1]
-        arms = "; ".join(f"{arm.name} is {arm.spec}" for arm in newest.arms)
-        return f"{newest.verdict.rstrip('.')} ({arms})."
+        source, newest = found[-1]
+        arms = ", ".join(f"{arm.name} is {arm.spec} with {arm.model or 'no model told'}" for arm in newest.arms)
+        where = f" on {machine_name(source.result.machine)}" if source.result else ""
+        return f"{newest.verdict.rstrip('.')} ({arms}{where})."
     if compared := sources.of(Compared):
         return compared_sentence(compared[-1][1])
     return "No verdict: no A/B is among these files, so nothing here says which engine is faster."
