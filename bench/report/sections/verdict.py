@@ -89,6 +89,7 @@ def drafters(sources: Sources) -> tuple[Block, ...]:
 
 def _compared(source: Source, data: Compared) -> Iterator[Block]:
     yield Text(f"{source.label}: {compared_sentence(data)}")
+    yield Text("N-gram speculation remembers answers: passes after its first, which ask the same, flatter it.", "note")
     yield Table(
         ("arm", "tok/s", "slowest", "fastest", "accept length", "of baseline", "judged", "passes", "tokens", "failed"),
         tuple(map(_arm, data.rows)),
