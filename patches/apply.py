@@ -3,7 +3,6 @@
 import multiprocessing
 from collections.abc import Sequence
 from importlib import import_module
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 from k25serve.patches import fault
@@ -18,13 +17,9 @@ def current_process() -> Process | None:
     """Which of SGLang's processes this is; None for one that no row is for, such as the detokenizer."""
     if multiprocessing.parent_process() is None:
         return "main"
-    return "scheduler" if is_scheduler(multiprocessing.current_process()) else None
-
-
-def is_scheduler(process: BaseProcess) -> bool:
-    """Whether a process was started to run a scheduler: by its function, for it has no name of its own this early."""
-    target = getattr(process, "_target", None)
-    return getattr(target, "__name__", "").startswith("run_scheduler_process")
+    # A spawned child knows the function that it was given; it has no name of its own this early.
+    target = getattr(multiprocessing.current_process(), "_target", None)
+    return "scheduler" if getattr(target, "__name__", "").startswith("run_scheduler_process") else None
 
 
 def apply(chosen: Sequence[Chosen], version: str, device: Device, process: Process) -> Here:

@@ -9,9 +9,7 @@ this module only loads the plugins and hands over to SGLang.
 import gc
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -104,16 +102,15 @@ def serve(argv: Sequence[str]) -> None:
     Raises SystemExit if a patch or the CPU reference is not in place, or an argument is outside the reference.
     """
     from k25serve.patches import verify
-    from k25serve.patches.reports import REPORTS_ENV, Reports
+    from k25serve.patches.reports import Reports
 
-    with tempfile.TemporaryDirectory(prefix="k25serve-patches-", ignore_cleanup_errors=True) as folder:
-        os.environ[REPORTS_ENV] = folder
+    with Reports.opened() as reports:
         verify.check_source("cpu" if is_cpu(argv) else "cuda")
         try:
-            _run(argv, Reports(Path(folder)))
+            _run(argv, reports)
         except Exception:
             # What SGLang then says is that a process has ended; why is in that process's own words.
-            for line in Reports(Path(folder)).faults():
+            for line in reports.faults():
                 raise SystemExit(line) from None
             raise
 

@@ -3,6 +3,10 @@
 import json
 import os
 import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,6 +15,8 @@ REPORTS_ENV = "K25SERVE_PATCH_REPORTS"
 """Set by `launch.py` for this process and its children; without it the plugin leaves SGLang alone."""
 
 Stage = Literal["applied", "ready"]
+_PREFIX = "k25serve-patches-"
+_STALE_S = 24 * 3600.0  # longer than any load: a launch that was killed could not remove its folder
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,17 @@ class Reports:
     """Files `STAGE-PID.json` and `fault-PID.txt` in `folder`."""
 
     folder: Path
+
+    @classmethod
+    @contextmanager
+    def opened(cls) -> Iterator[Self]:
+        """A folder for a launch that begins, named to its processes by `REPORTS_ENV`; removed after."""
+        for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_S:
+                shutil.rmtree(old, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder:
+            os.environ[REPORTS_ENV] = folder
+            yield cls(Path(folder))
 
     @classmethod
     def from_environment(cls) -> Self | None:

@@ -89,8 +89,11 @@ def check_ready(
     for item in chosen:
         having = {report["pid"] for report in found if item.row.name in report["rows"]}
         for process, pids in expected.items():
-            lacking = sorted(set(pids) - having)
-            if lacking and item.row.hooks_in(here.version, process):
+            if not item.row.hooks_in(here.version, process):
+                continue
+            if not pids:
+                raise fault.stop(f"patch {item.row.name}: SGLang {here.version} started no {process} process to check")
+            if lacking := sorted(set(pids) - having):
                 raise fault.stop(
                     f"patch {item.row.name}: not in place in {len(lacking)} of {len(pids)} {process} processes (pid "
                     f"{', '.join(map(str, lacking))}), where the plugin 'k25serve' did not run under SGLang "

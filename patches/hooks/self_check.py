@@ -2,11 +2,10 @@
 
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from k25serve.patches import verify
-from k25serve.patches.apply import is_scheduler
 from k25serve.patches.context import Context
 from k25serve.patches.hooks.rank import this_rank
 from k25serve.patches.manifest.row import Process
@@ -18,25 +17,39 @@ class SelfCheck:
 
     def __init__(self, context: Context) -> None:
         self._here = context.here
+        self._direct: list[int] = []
 
     def report(self, result: object, scheduler: Any) -> None:
         """After `Scheduler.get_init_info`: the model is loaded, graphs are captured, nothing is served yet."""
         verify.report_ready(self._here, _reports(), this_rank().as_dict())
 
+    def started(self, result: Any, *args: Any, **kwargs: Any) -> None:
+        """After `Engine._launch_scheduler_processes`, whose second result are the processes."""
+        self._direct = [process.pid for process in result[1]]
+
     def gate(self, result: Any, cls: type, *args: Any, **kwargs: Any) -> None:
         """After `Engine._launch_subprocesses`: every scheduler has said that it is ready, the port is not open yet."""
         reports = _reports()
         verify.report_ready(self._here, reports, {})
-        children = next(part.all_child_pids for part in result if hasattr(part, "all_child_pids"))
-        expected: dict[Process, set[int]] = {"main": {os.getpid()}, "scheduler": schedulers(children)}
+        listed = next(part.all_child_pids for part in result if hasattr(part, "all_child_pids"))
+        children = {child.pid for child in multiprocessing.active_children()}
+        expected: dict[Process, set[int]] = {
+            "main": {os.getpid()},
+            "scheduler": schedulers(self._direct, listed, children),
+        }
         chosen = verify.chosen_rows(self._here.version, self._here.device)
         verify.check_ready(chosen, self._here, reports, expected)
 
 
-def schedulers(children: Sequence[int]) -> set[int]:
-    """Pids of the schedulers among the engine's processes; those of data parallel replicas are grandchildren."""
-    others = {child.pid for child in multiprocessing.active_children() if not is_scheduler(child)}
-    return set(children) - {pid for pid in others if pid is not None}
+def schedulers(direct: Sequence[int], listed: Sequence[int], children: Collection[int | None]) -> set[int]:
+    """Pids of the schedulers of a launch.
+
+    direct: what SGLang started to schedule: the schedulers, or a data parallel controller, which may have been given
+    schedulers started here. listed: `all_child_pids`: those first, then the controller's schedulers, then detokenizers.
+    children: of this process, which a controller's own schedulers are not.
+    """
+    of_controller = {pid for pid in listed[len(direct) :] if pid in direct or pid not in children}
+    return of_controller or set(direct)
 
 
 def _reports() -> Reports:

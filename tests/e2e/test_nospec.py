@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 from e2e import parity
+from e2e.pages import ENGINE, settled
 from e2e.stack import Served, boot, running, wait_gone
+
+from k25serve.patches.hooks.step_seconds import MODES
 
 pytestmark = pytest.mark.engine
 
@@ -24,6 +27,14 @@ async def test_greedy_equals_transformers_in_fp32(nospec: Served) -> None:
     outputs, infos = await parity.engine_outputs(nospec.engine_url)
     assert outputs == parity.reference(torch.float32)
     assert not any(info.get("spec_verify_ct") for info in infos)
+
+
+async def test_decode_steps_are_timed(nospec: Served) -> None:
+    now = await settled(nospec)
+    counts = {mode: now[f'{ENGINE}_step_seconds_count{{mode="{mode}"}}'] for mode in MODES}
+    assert counts.pop("decode") >= parity.NEW_TOKENS
+    assert counts.pop("extend") >= 1
+    assert set(counts.values()) == {0}
 
 
 def test_sigkill_of_the_launcher_leaves_nothing(nospec: Served) -> None:

@@ -129,6 +129,11 @@ def test_a_missing_process_stops_the_launch_with_the_rows_name(reports, rows):
     assert "\n" not in line
 
 
+def test_a_gate_without_processes_is_no_gate(reports):
+    with pytest.raises(fault.PatchFault, match=r"patch steps: SGLang 0\.5\.23 started no scheduler process to check"):
+        check(reports, set())
+
+
 def test_a_recorded_fault_comes_first(reports):
     reports.write_fault("k25serve: error: patch steps: broke")
     with pytest.raises(fault.PatchFault, match="patch steps: broke"):
@@ -159,3 +164,18 @@ def test_the_source_is_checked_row_by_row(tmp_path, monkeypatch):
     monkeypatch.setenv(SWITCHES_ENV, '{"stepz": false}')
     with pytest.raises(fault.PatchFault, match=r"patches\.stepz: no such patch; there are steps"):
         verify.check_source("cpu", other)
+
+
+def test_the_folder_of_a_launch_is_removed_and_so_is_one_that_was_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv(REPORTS_ENV, raising=False)
+    old, new = tmp_path / "k25serve-patches-old", tmp_path / "k25serve-patches-new"
+    for folder in (old, new):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    with Reports.opened() as reports:
+        assert Reports.from_environment() == reports
+        reports.write_fault("x")
+        assert {path.name for path in tmp_path.iterdir()} == {new.name, reports.folder.name}
+    assert list(tmp_path.iterdir()) == [new]
+    monkeypatch.delenv(REPORTS_ENV)

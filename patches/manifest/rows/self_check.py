@@ -13,6 +13,13 @@ ROW = Row(
             "report",
         ),
         Hook(
+            "sglang.srt.entrypoints.engine.Engine._launch_scheduler_processes",
+            {"0.5.17": "8945fbc7e9c8deb9", "0.5.23": "43f4b0016528d72b"},
+            "after",
+            "started",
+            "main",
+        ),
+        Hook(
             "sglang.srt.entrypoints.engine.Engine._launch_subprocesses",
             {"0.5.17": "330eac4fec1707b8", "0.5.23": "ce55c241c4b6073b"},
             "after",

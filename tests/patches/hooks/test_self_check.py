@@ -7,37 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from k25serve.patches import fault, verify
-from k25serve.patches.apply import current_process, is_scheduler
+from k25serve.patches.apply import current_process
 from k25serve.patches.context import Context, Here
 from k25serve.patches.hooks import self_check
 from k25serve.patches.hooks.rank import Rank
 from k25serve.patches.hooks.self_check import SelfCheck
 from k25serve.patches.reports import REPORTS_ENV, Reports
-
-
-def run_scheduler_process():
-    """Named as SGLang's."""
-
-
-def run_scheduler_process_with_init_pipe():
-    """Named as SGLang's."""
-
-
-def run_detokenizer_process():
-    """Named as SGLang's."""
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        (run_scheduler_process, True),
-        (run_scheduler_process_with_init_pipe, True),
-        (run_detokenizer_process, False),
-        (None, False),
-    ],
-)
-def test_a_scheduler_is_known_by_its_function(target, expected):
-    assert is_scheduler(multiprocessing.Process(target=target)) is expected
 
 
 def test_this_is_the_main_process():
@@ -59,25 +34,32 @@ def test_a_spawned_child_knows_what_it_is(tmp_path):
     assert done.stdout.split() == ["scheduler", "None"]
 
 
+@pytest.mark.parametrize(
+    ("direct", "listed", "children", "expected"),
+    [
+        ([12], [12, 11], [11, 12], {12}),
+        ([12, 13], [12, 13, 11, 10], [10, 11, 12, 13], {12, 13}),
+        ([20], [20, 31, 32, 11], [20, 11], {31, 32}),
+        ([20, 12, 13], [20, 12, 13, 12, 13, 11], [20, 12, 13, 11], {12, 13}),
+    ],
+    ids=["one", "two ranks, two detokenizers", "data parallel", "data parallel, started here"],
+)
+def test_which_processes_are_schedulers(direct, listed, children, expected):
+    assert self_check.schedulers(direct, listed, children) == expected
+
+
 @pytest.fixture
 def engine(monkeypatch, tmp_path):
-    """A launch with a detokenizer, a scheduler that is a child and two that are its controller's children."""
+    """A launch with a detokenizer, 11, and two schedulers."""
     monkeypatch.setenv(REPORTS_ENV, str(tmp_path))
     monkeypatch.setattr(self_check, "this_rank", lambda: Rank(3, 0))
-
-    def child(target, pid):
-        return SimpleNamespace(_target=target, pid=pid)
-
-    children = [child(run_detokenizer_process, 11), child(run_scheduler_process, 12), child(None, 13)]
+    children = [SimpleNamespace(pid=pid) for pid in (11, 12, 13)]
     monkeypatch.setattr(multiprocessing, "active_children", lambda: children)
     here = Here("0.5.23", "cpu", "main")
     here.objects["self_check"] = made = SelfCheck(Context(here, {}))
-    started = ("tokenizer", None, SimpleNamespace(all_child_pids=[12, 13, 14, 15, 11]))
-    return SimpleNamespace(check=made, started=started, reports=Reports(tmp_path))
-
-
-def test_which_processes_are_schedulers(engine):
-    assert self_check.schedulers([12, 13, 14, 15, 11]) == {12, 14, 15}
+    made.started(("result", children[1:]), object, "server_args")
+    result = ("tokenizer", None, SimpleNamespace(all_child_pids=[12, 13, 11]))
+    return SimpleNamespace(check=made, started=result, reports=Reports(tmp_path))
 
 
 def test_a_scheduler_reports_its_rank(engine):
@@ -92,9 +74,9 @@ def test_the_gate_waits_for_every_scheduler(engine, monkeypatch, by_name):
     monkeypatch.setattr(verify, "check_ready", lambda *args: seen.append(args[-1]))
     arguments = ((), {"server_args": "args"}) if by_name else (("args",), {})
     assert engine.check.gate(engine.started, object, *arguments[0], **arguments[1]) is None
-    assert seen == [{"main": {os.getpid()}, "scheduler": {12, 14, 15}}]
+    assert seen == [{"main": {os.getpid()}, "scheduler": {12, 13}}]
 
 
 def test_the_gate_stops_where_one_is_missing(engine):
-    with pytest.raises(fault.PatchFault, match=r"not in place in 3 of 3 scheduler processes \(pid 12, 14, 15\)"):
+    with pytest.raises(fault.PatchFault, match=r"not in place in 2 of 2 scheduler processes \(pid 12, 13\)"):
         engine.check.gate(engine.started, object, server_args="args")
