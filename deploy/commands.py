@@ -46,7 +46,7 @@ def systemd(
 ) -> None:
     """Make the units of a profile: k25serve-engine@NAME.service and k25serve-gateway.service."""
     from k25serve.deploy.systemd.render import engine_files, engine_unit, gateway_files, k25serve_command
-    from k25serve.deploy.systemd.write import write_files
+    from k25serve.deploy.write import write_files
     from k25serve.server.config import load_profile
     from k25serve.server.serve import gateway_settings
 

@@ -28,7 +28,7 @@ def prometheus(
 ) -> None:
     """Make Prometheus's files for a profile: whom to scrape, one name for both engines, alerts."""
     from k25serve.deploy.prometheus.render import check_folder, prometheus_files
-    from k25serve.deploy.systemd.write import write_files
+    from k25serve.deploy.write import write_files
     from k25serve.server.config import load_profile
 
     loaded = load_profile(profile, overrides or (), need_models=False)
@@ -54,7 +54,7 @@ def grafana(
 ) -> None:
     """Write the dashboards, and the provisioning files that put them into a Grafana."""
     from k25serve.deploy.grafana.files import grafana_files
-    from k25serve.deploy.systemd.write import write_files
+    from k25serve.deploy.write import write_files
 
     files = grafana_files(output, prometheus)
     write_files(output, files)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ARM_HELP = "http://HOST:PORT: an engine that runs. unit:NAME@URL: a systemd unit, started and stopped. Else a profile."
 LEVELS_TOLD = "1, 8, 32, 128"
+INTERRUPTED = 130
 
 
 def ab_command(
@@ -75,8 +76,11 @@ def ab_command(
     by pair. The plan, its hours and the gain that it can find are told first; the verdict names its scope.
 
     Each finished turn is kept: after an interruption the same command goes on from there. Units are left as they were
-    found, whatever happens. Exit code: 0 with a verdict ("not settled" is one), 1 where the run is INVALID.
+    found, whatever happens. Exit code: 0 with a verdict ("not settled" is one), 1 where the run is INVALID, 130 where
+    it was interrupted.
     """
+    import uvloop
+
     from k25serve.bench.ab.arms import parse_arm
     from k25serve.bench.ab.journal import Journal
     from k25serve.bench.ab.parity.ask import ParityPlan
@@ -152,7 +156,13 @@ def ab_command(
             models={"A": model_a, "B": model_b},
             parity=ParityPlan(samples=samples) if parity else None,
         )
-        turns, looked, comparisons = asyncio.run(_run(campaign))
+        try:
+            turns, looked, comparisons = uvloop.run(_run(campaign))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            typer.echo(
+                f"interrupted: turns that ended are kept in {journal.folder}; the same command goes on", err=True
+            )
+            raise typer.Exit(INTERRUPTED) from None
     data = ab_data(campaign.arms, design, turns, looked, comparisons)
     path = write_result(recorder, data.model_dump(mode="json"), records_of(turns), results, notes)
     journal.remove()
@@ -172,5 +182,8 @@ async def _run(campaign: "Campaign") -> "tuple[list[TurnRun], list[Look], tuple[
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     units = [arm.name for arm in campaign.arms.values() if arm.kind == "unit"]
     found = campaign.journal.unit_states(await states(units, campaign.systemctl))
-    async with restored(found, campaign.systemctl):
-        return await run_turns(campaign)
+    try:
+        async with restored(found, campaign.systemctl):
+            return await run_turns(campaign)
+    finally:
+        campaign.journal.forget_units()

@@ -50,6 +50,10 @@ class Journal:
             path.write_bytes(orjson.dumps(dict(now)))
         return dict(now)
 
+    def forget_units(self) -> None:
+        """They are as they were."""
+        (self.folder / UNITS).unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Once the result is written."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from k25serve.server.errors import UserError
@@ -41,23 +42,26 @@ class Systemctl:
             )
 
     async def _run(self, *words: str) -> tuple[int, str]:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-        except OSError as error:
-            raise UserError(f"--systemctl {' '.join(self._command)}: cannot be run ({error})") from None
-        try:
-            told, _ = await asyncio.wait_for(process.communicate(), STOP_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            return 1, f"no answer in {STOP_S:g} s"
-        return process.returncode or 0, told.decode(errors="replace").strip()[:SHOWN]
+        # To a file: a pipe ends only when everything that inherited it has, and uvloop lets grandchildren inherit it.
+        with tempfile.TemporaryFile() as out:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    *words,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=asyncio.subprocess.STDOUT,
+                )
+            except OSError as error:
+                raise UserError(f"--systemctl {' '.join(self._command)}: cannot be run ({error})") from None
+            try:
+                code = await asyncio.wait_for(process.wait(), STOP_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+                return 1, f"no answer in {STOP_S:g} s"
+            out.seek(0)
+            return code, out.read().decode(errors="replace").strip()[:SHOWN]
 
 
 async def states(units: Sequence[str], systemctl: Systemctl) -> dict[str, bool]:
@@ -71,7 +75,20 @@ async def restored(found: Mapping[str, bool], systemctl: Systemctl) -> AsyncIter
     try:
         yield
     finally:
-        await asyncio.shield(_restore(found, systemctl))
+        await _despite_cancelling(asyncio.create_task(_restore(found, systemctl)))
+
+
+async def _despite_cancelling(task: asyncio.Task[None]) -> None:
+    """Waits for the task's end; a second Ctrl-C or SIGTERM takes effect after it."""
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def _restore(found: Mapping[str, bool], systemctl: Systemctl) -> None:

@@ -1,6 +1,5 @@
 """`bench load`: argv -> settings -> run -> table, result file, exit code."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,6 +48,8 @@ def load_command(
     Every answer is measured from raw timestamps, tokens are the engine's own count, reasoning included. A run whose
     answers are short, empty, failed or otherwise no measurement is INVALID: it says why and ends with exit code 1.
     """
+    import uvloop
+
     from k25serve.bench.load.aiperf import aiperf_load, find_aiperf
     from k25serve.bench.load.campaign import Settings, load
     from k25serve.bench.load.endpoint import resolve
@@ -87,7 +88,7 @@ def load_command(
     )
     recorder = Recorder("load")
     with counting("requests", sum(map(plan.count, plan.cells())), console) as advance:
-        data, records = asyncio.run(load(settings, advance))
+        data, records = uvloop.run(load(settings, advance))
     path = write_result(recorder, data.model_dump(mode="json"), records, results)
     out = Console()
     out.width = max(out.width, WIDTH)

@@ -16,13 +16,13 @@ from k25serve.deploy.systemd.render import (
     quoted,
     stop_seconds,
 )
-from k25serve.deploy.systemd.write import write_files
 from k25serve.deploy.trial.account import check_account
 from k25serve.deploy.trial.adopt import production_unit
 from k25serve.deploy.trial.estimate import minutes_back
 from k25serve.deploy.trial.gateway import served_models
 from k25serve.deploy.trial.state import ROLLBACK_UNIT, TRIAL_UNIT, Trial, write
 from k25serve.deploy.trial.systemctl import Systemctl
+from k25serve.deploy.write import write_files
 from k25serve.server.config import Profile
 from k25serve.server.engine.drafter import check_profile_drafter
 from k25serve.server.engine.preflight import preflight

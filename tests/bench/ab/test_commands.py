@@ -66,6 +66,19 @@ async def test_a_unit_against_a_running_engine(tmp_path: Path) -> None:
     assert not list((tmp_path / "ab").glob("unfinished-*"))
 
 
+async def test_a_stopped_run_puts_production_back(tmp_path: Path) -> None:
+    """SIGTERM while the unit is started for its turn, and once more while it is put back."""
+    systemctl = make_systemctl(tmp_path, on_start="kill -TERM $PPID", prod="active")
+    arms = ("--a", "unit:prod@http://127.0.0.1:9", "--b", "http://127.0.0.1:9", *SMALL, "--blocks", "2")
+    code, told = await command(*arms, "--systemctl", str(systemctl), "--results", str(tmp_path))
+    assert code == 130, told
+    assert "the same command goes on" in told
+    assert "Traceback" not in told
+    actions = (tmp_path / "log").read_text().splitlines()
+    assert actions == ["stop prod", "start --no-block prod", "stop prod", "start --no-block prod"]
+    assert (tmp_path / "prod.state").read_text() == "active\n"
+
+
 async def test_short_outputs_have_no_verdict(tmp_path: Path) -> None:
 
     broken = Turning(engine(SimOptions(cached_tokens=0, accepted=(1,))))
