@@ -10,6 +10,7 @@ from typing import Any
 from k25serve.bench.gpu.booted import ProofError
 
 ROOT = Path(__file__).parents[2]
+TESTS = ("tests/patches/kernels", "tests/patches/hooks/test_gpu.py")
 SUMMARY = re.compile(r"^=*\s*(\d+ passed.*) in [\d.]+s", re.MULTILINE)
 
 
@@ -17,7 +18,7 @@ def run(folder: Path) -> dict[str, Any]:
     """What pytest said, and the benchmark's table. Raises ProofError with the end of the output where a test fails."""
     tests = _run(
         folder / "kernels-tests.log",
-        [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "tests/patches/kernels", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-q", "-m", "gpu", *TESTS, "-p", "no:cacheprovider"],
     )
     summary = SUMMARY.search(tests)
     if summary is None:
