@@ -126,7 +126,8 @@ def prove_command(
     steps = campaign.steps_of(wanted, arms, _number("--tpot-ms", tpot_ms) / 1000)
     _check(wanted)
     check_folder("--output", output)
-    _number("--boot-minutes", boot_minutes)
+    if not math.isfinite(boot_minutes):
+        raise UserError(f"--boot-minutes {boot_minutes}: must be a number")
     if dry_run:
         for line in campaign.told(wanted, steps, boot_minutes):
             say(line)
@@ -167,18 +168,20 @@ def _teller() -> Callable[[str], None]:
 def _number(option: str, value: float) -> float:
     from k25serve.server.errors import UserError
 
-    if not math.isfinite(value) or value < 0:
-        raise UserError(f"{option} {value}: must be a number from 0 up")
+    if not math.isfinite(value) or value <= 0:
+        raise UserError(f"{option} {value}: must be a number above 0")
     return value
 
 
 def _arms(wanted: "Configuration") -> "tuple[Arm, ...]":
-    from k25serve.bench.ab.arms import parse_arm
+    from k25serve.bench.ab.arms import ArmSpec, parse_arm
+    from k25serve.bench.load.endpoint import resolve
     from k25serve.bench.prove.step import BASELINE, Arm
     from k25serve.server.errors import UserError
 
+    url = wanted.baseline_url
     arms = (
-        Arm(BASELINE, parse_arm("--baseline-url", wanted.baseline_url)),
+        Arm(BASELINE, ArmSpec("url", url, url, resolve(url, "--baseline-url"))),
         *(Arm(name, parse_arm("--profile", name)) for name in wanted.profiles),
     )
     keys = [arm.key for arm in arms]

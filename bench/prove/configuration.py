@@ -8,7 +8,7 @@ from pydantic import Field
 from k25serve.bench.load.record import Frozen
 from k25serve.server.config import load_profile
 
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Targets(Frozen):

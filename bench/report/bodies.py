@@ -184,5 +184,17 @@ class Gate(Part):
     thinking: dict[str, GateGroup]
 
 
+class Proved(Part):
+    """One profile of a campaign, against its targets and its baseline."""
+
+    sentence: str
+
+
+class Prove(Part):
+    """`prove`."""
+
+    verdicts: tuple[Proved, ...]
+
+
 class Other(Part):
     """A kind that is listed with its provenance and not drawn."""

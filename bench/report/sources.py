@@ -13,7 +13,7 @@ from k25serve.bench import provenance
 from k25serve.bench.ab.result import AbData
 from k25serve.bench.comm.report import CommReport
 from k25serve.bench.load.result import LoadData
-from k25serve.bench.report.bodies import Compared, Gate, GpuParity, GpuSpeed, GpuTrace, Other, Plan, PlanChecks
+from k25serve.bench.report.bodies import Compared, Gate, GpuParity, GpuSpeed, GpuTrace, Other, Plan, PlanChecks, Prove
 from k25serve.bench.trace.report import TraceReport
 from k25serve.server.config.fault import first_fault
 from k25serve.server.config.shown import one_line, shown
@@ -43,7 +43,7 @@ def kinds() -> dict[str, type[BaseModel]]:
         "load": LoadData,
         "plan": Plan,
         "plan-validate": PlanChecks,
-        "prove": Other,
+        "prove": Prove,
         "trace": TraceReport,
         "trace-vs-hta": Other,
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from k25serve.bench.ab.result import AbData, Comparison
-from k25serve.bench.report.bodies import Compared, ComparedRow
+from k25serve.bench.report.bodies import Compared, ComparedRow, Prove
 from k25serve.bench.report.document import Block, Figures, Table, Text
 from k25serve.bench.report.numbers import number, optional, percent
 from k25serve.bench.report.plots.chart import Ratio, RatioChart
@@ -13,13 +13,17 @@ METRICS = {"tokens_per_s": "tok/s", "tpot": "TPOT", "ttft": "TTFT"}
 
 
 def sentence(sources: Sources) -> str:
-    """The newest A/B's verdict with what it is of, an invalid one's too; without one, that nothing is settled."""
+    """The newest A/B's verdict with what it is of, an invalid one's too; else a campaign's; else a comparison's of
+    drafters; without any, that nothing is settled.
+    """
     found = [(one, one.body) for one in sources.files if isinstance(one.body, AbData)]
     if found:
         source, newest = found[-1]
         arms = ", ".join(f"{arm.name} is {arm.spec} with {arm.model or 'no model told'}" for arm in newest.arms)
         where = f" on {machine_name(source.result.machine)}" if source.result else ""
         return f"{newest.verdict.rstrip('.')} ({arms}{where})."
+    if proved := sources.of(Prove):
+        return " ".join(one.sentence for one in proved[-1][1].verdicts)
     if compared := sources.of(Compared):
         return compared_sentence(compared[-1][1])
     return "No verdict: no A/B is among these files, so nothing here says which engine is faster."

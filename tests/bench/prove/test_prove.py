@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from load_records import stand_in
 from load_records.units import make_systemctl
+from typer.testing import CliRunner
 
 from k25serve.bench.provenance import read, sha256
+from k25serve.server.errors import UserError
 
-STAND_IN = Path(__file__).with_name("stand_in.py")
+STAND_IN = Path(stand_in.__file__)
 SMALL = ("--class", "code", "--requests", "4", "--tokens", "24", "--level", "1", "--level", "2", "--total-level", "2")
-MEASURING = ("doctor-cpu-tiny", "sweep-baseline", "trace-baseline", "comm", "gate-cpu-tiny", "sweep-cpu-tiny")
 LIMIT_S = 120.0
+URL = "http://127.0.0.1:9"
+WHOLE = ("--baseline-url", URL, "--profile", "cpu-tiny", "--output", "OUT")
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,8 @@ async def test_killed_twice_it_goes_on_and_production_serves_again(tmp_path: Pat
     assert verdict["sentence"] in (output / "summary.md").read_text()
     assert [one["met"] for one in verdict["criteria"]] == [True, True, True]
     assert verdict["gains"][0]["tpot"] > 1
+    assert verdict["sentence"] in (output / "report.md").read_text()
+    assert (output / "report.html").stat().st_size > 0
 
 
 async def test_restore_alone(tmp_path: Path, production: Production) -> None:
@@ -178,7 +184,7 @@ async def test_restore_alone(tmp_path: Path, production: Production) -> None:
     assert len(production.actions()) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full), signal.SIGHUP])
 async def test_a_signal_puts_production_back(tmp_path: Path, production: Production, number: signal.Signals) -> None:
     output = tmp_path / "out"
     words = [*production.arguments(output), "--profile", "cpu-tiny", "--yes"]
@@ -247,8 +253,7 @@ async def test_one_campaign_at_a_time(tmp_path: Path, production: Production) ->
 
 
 async def test_steps_and_hours_alone(tmp_path: Path) -> None:
-    url = "http://127.0.0.1:9"
-    words = ("--baseline-unit", "prod", "--baseline-url", url, "--profile", "cpu-tiny", "--profile", "cpu-tiny-ngram")
+    words = ("--baseline-unit", "prod", "--baseline-url", URL, "--profile", "cpu-tiny", "--profile", "cpu-tiny-ngram")
     code, told = await command(*words, "--output", str(tmp_path / "out"), "--boot-minutes", "60", "--dry-run")
     assert code == 0, told
     assert told.count("60 min (--boot-minutes)") == 2
@@ -257,29 +262,35 @@ async def test_steps_and_hours_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-async def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    url, output = "http://127.0.0.1:9", str(tmp_path / "out")
-    whole = ("--baseline-url", url, "--profile", "cpu-tiny", "--output", output)
-    for words, message in (
-        (("--baseline-url", url, "--profile", "cpu-tiny"), "--output is missing"),
-        (("--profile", "cpu-tiny", "--output", output), "no baseline: pass --baseline-url"),
-        (("--baseline-url", url, "--output", output), "--profile (none)"),
-        (("--baseline-url", "ftp://x", *whole[2:]), "--baseline-url ftp://x"),
-        ((*whole, "--profile", "cpu-tiny"), "--profile cpu-tiny, cpu-tiny"),
-        ((*whole, "--profile", url), "profile http://127.0.0.1:9"),
-        ((*whole[:2], "--profile", "nosuch", *whole[4:]), "nosuch"),
-        ((*whole, "--single", "nan"), "--single nan"),
-        ((*whole, "--total", "-1"), "--total -1"),
-        ((*whole, "--tpot-ms", "inf"), "--tpot-ms inf"),
-        ((*whole, "--level", "0"), "--level 0"),
-        ((*whole, "--class", "nosuch"), "--class nosuch"),
-        ((*whole, "--calibration", "nosuch"), "--calibration nosuch"),
-        ((*whole, "--systemctl", " "), "--systemctl is empty"),
-        ((*whole[:4], "--output", "/proc/out"), "--output /proc/out"),
-        (("--restore", output), "no campaign there"),
-        (whole, "lists no model"),
-    ):
-        code, told = await command(*words)
-        assert code == 2, told
-        assert message in told
-        assert "Traceback" not in told
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--baseline-url", URL, "--profile", "cpu-tiny"), "--output is missing"),
+        (("--profile", "cpu-tiny", "--output", "OUT"), "no baseline: pass --baseline-url"),
+        (("--baseline-url", URL, "--output", "OUT"), "--profile (none)"),
+        (("--baseline-url", "ftp://x", *WHOLE[2:]), "--baseline-url ftp://x"),
+        ((*WHOLE, "--profile", "cpu-tiny"), "--profile cpu-tiny, cpu-tiny"),
+        ((*WHOLE, "--profile", URL), "http://127.0.0.1:9' not found"),
+        ((*WHOLE[:2], "--profile", "nosuch", *WHOLE[4:]), "nosuch"),
+        ((*WHOLE, "--single", "nan"), "--single nan"),
+        ((*WHOLE, "--single", "0"), "--single 0"),
+        ((*WHOLE, "--total", "-1"), "--total -1"),
+        ((*WHOLE, "--tpot-ms", "inf"), "--tpot-ms inf"),
+        ((*WHOLE, "--boot-minutes", "inf"), "--boot-minutes inf"),
+        ((*WHOLE, "--level", "0"), "--level 0"),
+        ((*WHOLE, "--class", "nosuch"), "--class nosuch"),
+        ((*WHOLE, "--calibration", "nosuch"), "--calibration nosuch"),
+        ((*WHOLE, "--systemctl", " "), "--systemctl is empty"),
+        ((*WHOLE[:4], "--output", "/proc/out"), "--output /proc/out"),
+        (("--restore", "OUT"), "no campaign there"),
+        ((*WHOLE, "--baseline-unit", "none", "--yes", "--systemctl", "/nosuch"), "--systemctl /nosuch: cannot be run"),
+        (WHOLE, "lists no model"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    output = str(tmp_path / "out")
+    done = CliRunner().invoke(stand_in.app, ["prove", *(output if word == "OUT" else word for word in words)])
+    assert isinstance(done.exception, UserError)
+    assert done.exception.exit_code == 2
+    assert message in str(done.exception)
+    assert "\n" not in str(done.exception)

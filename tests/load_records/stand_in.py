@@ -23,6 +23,7 @@ async def boot(profile: str) -> AsyncIterator[str]:
         *(sys.executable, "-P", "-m", "k25serve.bench.engine_sim", "--port", "0", "--step-s", "0.001"),
         *("--prefill-s", "0.002", "--options", '{"cached_tokens": 0}'),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # or a killed campaign's pipe would not end before it does
     )
     assert process.stdout is not None
     print(f"booted {profile} as {process.pid}", file=sys.stderr, flush=True)
