@@ -26,6 +26,9 @@ StandardOutput=append:{log}
 StandardError=append:{log}
 RestartSec=0.2
 """
+# A checkout under /tmp is not there for a unit that has a /tmp of its own.
+if Path(__file__).is_relative_to("/tmp"):
+    HERE += "PrivateTmp=no\n"
 
 
 @dataclass(frozen=True)
