@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from k25serve.drafters.checkpoint.errors import AdaptError, DrafterError, GateError
+from k25serve.drafters.training.cli import app as train
 
 CODES = "Exit codes: 0 pass, 1 refuse, 3 warn; 2 a mistake in the command or a folder that cannot be read."
 USAGE_CODE = 2
@@ -21,8 +22,9 @@ ADDRESS = re.compile(r"[^/:]+:\d+(/.*)?")
 app = typer.Typer(
     name="drafter",
     no_args_is_help=True,
-    help="Draft models: does one fit, make it fit, which there are, does it work. " + CODES,
+    help="Draft models: does one fit, make it fit, which there are, does it work; train one. " + CODES,
 )
+app.add_typer(train)
 
 
 AuxConvention = Literal["auto", "input", "output"]
