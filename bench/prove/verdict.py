@@ -150,7 +150,10 @@ def _sentence(name: str, criteria: Sequence[Criterion], gains: Sequence[Gain]) -
     single = next((one for one in gains if one.tpot is not None), None)
     if single is None:
         return f"{name} {word}."
-    interval = "" if single.tpot_low is None else f", 95 % {single.tpot_low:.2f} to {single.tpot_high:.2f}"
+    interval = ""
+    if single.tpot_low is not None and single.tpot_high is not None:
+        holds_1 = ", which holds 1" if single.tpot_low <= 1 <= single.tpot_high else ""
+        interval = f", 95 % {single.tpot_low:.2f} to {single.tpot_high:.2f}{holds_1}"
     return (
         f"{name} {word}. Against the baseline at C=1 it decodes {single.tpot:.2f} times as fast "
         f"({single.prompts} prompts{interval}; within these boots)."

@@ -41,7 +41,13 @@ def _targets(wanted: Targets) -> tuple[Target, ...]:
     single, total = load_campaign(None).targets
     return (
         single.model_copy(update={"more_than": wanted.single_tok_s}),
-        total.model_copy(update={"at_least": wanted.total_tok_s, "concurrency": wanted.total_level}),
+        total.model_copy(
+            update={
+                "what": f"{wanted.total_level} concurrent requests",
+                "at_least": wanted.total_tok_s,
+                "concurrency": wanted.total_level,
+            }
+        ),
     )
 
 

@@ -106,6 +106,12 @@ def test_one_prompt_has_no_interval() -> None:
     assert "95 %" not in found.sentence
 
 
+@pytest.mark.parametrize(("slower", "settled"), [((2.0, 2.2, 2.0, 2.2), True), ((1.2, 0.9, 1.1, 0.8), False)])
+def test_an_interval_around_1_settles_nothing(slower: tuple[float, ...], settled: bool) -> None:
+    found = judge(targets(1, 1), swept("baseline", slower), swept("p", (1.0,) * 4))
+    assert ("which holds 1" not in found.sentence) is settled
+
+
 def test_names_of_precision() -> None:
     assert precision("float32") == precision("auto") == precision("bfloat16")
     assert precision("nvfp4") == "nvfp4"
