@@ -4,7 +4,8 @@ DrafterError
 ├── CheckpointError     a model folder cannot be read
 ├── AdaptError          a drafter cannot be rewritten as asked
 ├── RegistryError       no such drafter, or the registry's file is wrong
-└── GateError           the engine that is asked for its acceptance does not answer as an engine does
+├── GateError           the engine that is asked for its acceptance does not answer as an engine does
+└── TrainingError       a step of `drafter train` cannot be done as asked
 """
 
 
@@ -26,3 +27,7 @@ class RegistryError(DrafterError):
 
 class GateError(DrafterError):
     """The engine does not answer as an engine does."""
+
+
+class TrainingError(DrafterError):
+    """A step of `drafter train` cannot be done as asked."""
