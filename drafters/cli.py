@@ -3,19 +3,17 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from k25serve.drafters.checkpoint.errors import AdaptError, DrafterError, GateError
+from k25serve.drafters.checkpoint.errors import AdaptError, GateError
 from k25serve.drafters.training.cli import app as train
+from k25serve.drafters.training.one_line import one_line_errors
 
 CODES = "Exit codes: 0 pass, 1 refuse, 3 warn; 2 a mistake in the command or a folder that cannot be read."
-USAGE_CODE = 2
 # host:port, which is no profile's name.
 ADDRESS = re.compile(r"[^/:]+:\d+(/.*)?")
 
@@ -76,7 +74,7 @@ def check(
     """Say whether a drafter fits its target, rule by rule, from config files and headers."""
     from k25serve.drafters.check import Options, check_drafter
 
-    with _one_line_errors():
+    with one_line_errors():
         options = Options(
             draft_quantization=None if draft_quantization == "inherit" else draft_quantization,
             aux_convention=aux_convention,
@@ -125,7 +123,7 @@ def adapt(
     from k25serve.drafters.adapters import AdaptOptions
     from k25serve.drafters.adapters import adapt as run
 
-    with _one_line_errors():
+    with one_line_errors():
         options = AdaptOptions(
             context_length=context_length,
             aux_layers=_layers(aux_layers),
@@ -159,7 +157,7 @@ def list_drafters(
     """The public drafters, for each target in the order in which to try them: native ones first."""
     from k25serve.drafters.registry import load_registry
 
-    with _one_line_errors():
+    with one_line_errors():
         registry = load_registry()
         targets = tuple(registry.first) if target is None else (target,)
         if as_json:
@@ -177,7 +175,7 @@ def show(name: Annotated[str, typer.Argument(metavar="REPO")], as_json: AsJson =
     """All that is known of one public drafter: layers, acceptance, flags, traps, how to get it."""
     from k25serve.drafters.registry import load_registry
 
-    with _one_line_errors():
+    with one_line_errors():
         registry = load_registry()
         entry = registry.get(name)
         if as_json:
@@ -208,7 +206,7 @@ def gate(
     """Send 50 packaged prompts through a running engine and judge what is accepted, overall and by class."""
     from k25serve.drafters.gate import GateSettings, gate_table, run_gate, write_json
 
-    with _one_line_errors():
+    with one_line_errors():
         known = _entry(entry)
         settings = GateSettings(
             accept_floor=accept_floor,
@@ -257,7 +255,7 @@ def compare(
     from k25serve.drafters.gate.host import Host
 
     host: Host = context.obj
-    with _one_line_errors():
+    with one_line_errors():
         chosen = [_arm(text) for text in arms]
         finish = host.start_record("drafter-compare")
         settings = replace(GateSettings(), max_tokens=max_tokens, concurrency=concurrency)
@@ -265,19 +263,6 @@ def compare(
         if out is not None:
             typer.echo(f"result file: {finish(comparison.as_json(), out)}", err=True)
         _show(comparison.as_json(), as_json, lambda: comparison_table(comparison))
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """A mistake that the user can mend is one line on stderr and exit code 2."""
-    try:
-        yield
-    except DrafterError as error:
-        typer.secho(f"k25serve: error: {error}", err=True, fg="red")
-        raise typer.Exit(USAGE_CODE) from None
-    except OSError as error:
-        typer.secho(f"k25serve: error: {error.filename}: {error.strerror}; correct the path", err=True, fg="red")
-        raise typer.Exit(USAGE_CODE) from None
 
 
 def _entry(name: str | None) -> Any:
