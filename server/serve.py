@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from k25serve.server.gateway.run import serve as run_gateway
 from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.workers.supervise import run_workers
 from k25serve.server.notify import notify
-from k25serve.server.signals import on_stop
+from k25serve.server.signals import OR_CLOSED, listen, on_stop
 
 if TYPE_CHECKING:
     from k25serve.server.engine.process import EngineProcess
@@ -195,9 +194,7 @@ async def _until_stopped(follow: Coroutine[Any, Any, bool], *lasting: Awaitable[
     A closed terminal (SIGHUP) is such a signal, unless the gateway has taken it for reading its keys again.
     """
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+    listen(stop.set, OR_CLOSED)
     first = asyncio.create_task(follow)
     others = [asyncio.ensure_future(item) for item in (stop.wait(), *lasting)]
     try:

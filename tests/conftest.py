@@ -1,6 +1,13 @@
-"""Order of the whole run."""
+"""Order of the whole run; signals as a terminal's program has them."""
+
+import signal
 
 import pytest
+
+
+def pytest_sessionstart() -> None:
+    """Programs under test hear SIGHUP, also where the run itself was started under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

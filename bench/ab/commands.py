@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -158,7 +157,7 @@ def ab_command(
         )
         try:
             turns, looked, comparisons = uvloop.run(_run(campaign))
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except asyncio.CancelledError:
             typer.echo(
                 f"interrupted: turns that ended are kept in {journal.folder}; the same command goes on", err=True
             )
@@ -173,17 +172,15 @@ def ab_command(
 
 
 async def _run(campaign: "Campaign") -> "tuple[list[TurnRun], list[Look], tuple[Comparison, ...]]":
-    """SIGTERM ends it as Ctrl-C does: engines stop, units are left as they were found."""
+    """SIGTERM and a closed terminal end it as Ctrl-C does: engines stop, units are left as they were found."""
     from k25serve.bench.ab.run import run_turns
     from k25serve.bench.ab.systemd import restored, states
+    from k25serve.server.signals import OR_CLOSED, on_stop
 
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    units = [arm.name for arm in campaign.arms.values() if arm.kind == "unit"]
-    found = campaign.journal.unit_states(await states(units, campaign.systemctl))
-    try:
-        async with restored(found, campaign.systemctl):
+    with on_stop(task.cancel, OR_CLOSED):
+        units = [arm.name for arm in campaign.arms.values() if arm.kind == "unit"]
+        found = campaign.journal.unit_states(await states(units, campaign.systemctl))
+        async with restored(found, campaign.systemctl, campaign.journal.forget_units):
             return await run_turns(campaign)
-    finally:
-        campaign.journal.forget_units()

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from k25serve.server.errors import UserError
+from k25serve.server.signals import finished
 
 SHOWN = 300
 STOP_S = 1800.0  # a unit's own TimeoutStopSec comes first
@@ -27,7 +29,8 @@ class Systemctl:
 
     async def start(self, unit: str) -> None:
         """Without waiting for its readiness: a model loads for an hour, which is followed over HTTP."""
-        await self._do("start", "--no-block", unit)
+        # To its end even where it is cancelled: a start that systemd hears of after a stop would undo it.
+        await finished(asyncio.create_task(self._do("start", "--no-block", unit)))
 
     async def stop(self, unit: str) -> None:
         """Until it has stopped: the next engine needs its memory."""
@@ -55,11 +58,14 @@ class Systemctl:
             except OSError as error:
                 raise UserError(f"--systemctl {' '.join(self._command)}: cannot be run ({error})") from None
             try:
-                code = await asyncio.wait_for(process.wait(), STOP_S)
+                async with asyncio.timeout(STOP_S):
+                    code = await process.wait()
             except TimeoutError:
                 process.kill()
                 await process.wait()
                 return 1, f"no answer in {STOP_S:g} s"
+            if code == -signal.SIGINT:  # a terminal's Ctrl-C reaches it too; whether to go on is not for it to say
+                return await self._run(*words)
             out.seek(0)
             return code, out.read().decode(errors="replace").strip()[:SHOWN]
 
@@ -70,29 +76,27 @@ async def states(units: Sequence[str], systemctl: Systemctl) -> dict[str, bool]:
 
 
 @contextlib.asynccontextmanager
-async def restored(found: Mapping[str, bool], systemctl: Systemctl) -> AsyncIterator[None]:
-    """On the way out, whatever happens, every unit is as it was found. Stops come first: one box, one engine."""
+async def restored(
+    found: Mapping[str, bool], systemctl: Systemctl, back: Callable[[], object] = lambda: None
+) -> AsyncIterator[None]:
+    """On the way out, whatever happens, every unit is as it was found. Stops come first: one box, one engine.
+
+    back: called once they are. Raises UserError where a unit can't be put back, after all others were.
+    """
     try:
         yield
     finally:
-        await _despite_cancelling(asyncio.create_task(_restore(found, systemctl)))
+        await finished(asyncio.create_task(_restore(found, systemctl, back)))
 
 
-async def _despite_cancelling(task: asyncio.Task[None]) -> None:
-    """Waits for the task's end; a second Ctrl-C or SIGTERM takes effect after it."""
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-
-
-async def _restore(found: Mapping[str, bool], systemctl: Systemctl) -> None:
+async def _restore(found: Mapping[str, bool], systemctl: Systemctl, back: Callable[[], object]) -> None:
+    faults = []
     for unit, was_active in sorted(found.items(), key=lambda item: item[1]):
-        if was_active == await systemctl.is_active(unit):
-            continue
-        await (systemctl.start(unit) if was_active else systemctl.stop(unit))
+        try:
+            if was_active != await systemctl.is_active(unit):
+                await (systemctl.start(unit) if was_active else systemctl.stop(unit))
+        except UserError as fault:
+            faults.append(fault)
+    if faults:
+        raise faults[0]
+    back()

@@ -154,7 +154,7 @@ def prove_command(
         )
         try:
             uvloop.run(run_campaign(steps, scene, box))
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except asyncio.CancelledError:
             say(f"interrupted: finished steps are kept in {output}; the same command goes on")
             raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if _met(journal.result("verdict")) else 3)

@@ -84,11 +84,10 @@ async def production_kept(
 
 async def restore(found: Mapping[str, bool], systemctl: Systemctl, journal: Journal, say: Say) -> None:
     """Units as they were found; their loads are not waited for."""
-    async with restored(found, systemctl):
+    async with restored(found, systemctl, journal.production_is_back):
         pass
     for unit, was_active in found.items():
         say(f"{unit}: {'started, or runs still' if was_active else 'stopped'}, as it was found")
-    journal.production_is_back()
 
 
 async def bring_back(folder: Path, say: Say) -> None:

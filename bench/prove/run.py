@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,35 +10,28 @@ from k25serve.bench.prove.journal import Journal
 from k25serve.bench.prove.production import Box, production_kept
 from k25serve.bench.prove.step import Scene, Step
 from k25serve.server.errors import UserError
+from k25serve.server.signals import OR_CLOSED, on_stop
 
-STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Interruption:
     """SIGINT, SIGTERM and a closed terminal end the campaign in order; while production comes back they wait."""
 
     say: Callable[[str], None]
+    end: Callable[[], object]
+    held: bool = False
 
-    def watch(self) -> None:
-        """From now on they cancel this task."""
-        task = asyncio.current_task()
-        assert task is not None
-
-        def end() -> None:
-            self.hold()
-            task.cancel()
-
-        self._handle(end)
+    def heard(self) -> None:
+        """End the campaign, once; from then on signals are told to wait."""
+        if self.held:
+            self.say("ending: what was stopped comes back first")
+        else:
+            self.held = True
+            self.end()
 
     def hold(self) -> None:
         """From now on they are told to wait."""
-        self._handle(lambda: self.say("ending: what was stopped comes back first"))
-
-    def _handle(self, call: Callable[[], object]) -> None:
-        loop = asyncio.get_running_loop()
-        for number in STOP:
-            loop.add_signal_handler(number, call)
+        self.held = True
 
 
 def pending(steps: Sequence[Step], journal: Journal) -> list[Step]:
@@ -53,8 +45,14 @@ def pending(steps: Sequence[Step], journal: Journal) -> list[Step]:
 
 async def run_campaign(steps: Sequence[Step], scene: Scene, box: Box) -> None:
     """All steps that are left. Raises UserError where a step fails."""
-    interruption = Interruption(scene.say)
-    interruption.watch()
+    task = asyncio.current_task()
+    assert task is not None
+    interruption = Interruption(scene.say, task.cancel)
+    with on_stop(interruption.heard, OR_CLOSED):
+        await _run_steps(steps, scene, box, interruption)
+
+
+async def _run_steps(steps: Sequence[Step], scene: Scene, box: Box, interruption: Interruption) -> None:
     left = pending(steps, scene.journal)
     for step in steps:
         if step not in left:
@@ -62,16 +60,15 @@ async def run_campaign(steps: Sequence[Step], scene: Scene, box: Box) -> None:
     measuring = [step for step in left if step.place != "end"]
     async with production_kept(box.unit, box.systemctl, scene.journal, scene.say, interruption.hold):
         for _, group in itertools.groupby(measuring, key=lambda step: (step.place, step.arm)):
-            await _run_group(list(group), scene, box, interruption)
-    interruption.watch()
+            await _run_group(list(group), scene, box)
+    interruption.held = False
     for step in left:
         if step.place == "end":
             await _run_step(step, scene)
 
 
-async def _run_group(group: list[Step], scene: Scene, box: Box, interruption: Interruption) -> None:
+async def _run_group(group: list[Step], scene: Scene, box: Box) -> None:
     async with box.place(group[0]) as endpoint:
-        interruption.watch()
         for step in group:
             await _run_step(step, replace(scene, endpoint=endpoint))
 

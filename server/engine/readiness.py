@@ -82,8 +82,7 @@ async def wait_ready(
     finally:
         for task in (generation, ended):
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, EngineFailed):
-                await task
+        await asyncio.gather(generation, ended, return_exceptions=True)
 
 
 async def _warm_up(profile: Profile) -> None:

@@ -19,7 +19,7 @@ from k25serve.server.engine.readiness import engine_url, wait_ready
 from k25serve.server.engine.release import wait_released
 from k25serve.server.engine.report import LoadReport
 from k25serve.server.engine.state import engine_state
-from k25serve.server.signals import on_stop
+from k25serve.server.signals import finished, on_stop
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def running_engine(profile: Profile, console: Console) -> AsyncIterator[En
                 if engine.exit_code is None:
                     console.print(f"engine: stopping, up to {stop_s:g} s; Ctrl-C ends it at once", highlight=False)
             with on_stop(engine.hurry):
-                await stopping
+                await finished(stopping)
 
 
 async def announce_ready(engine: EngineProcess, profile: Profile, console: Console) -> None:

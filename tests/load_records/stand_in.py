@@ -1,4 +1,4 @@
-"""`k25serve prove` with a simulated engine where a profile would be booted: python stand_in.py PROVE_ARGUMENTS."""
+"""`k25serve prove` and `ab` with a simulated engine where a profile would be booted: python stand_in.py prove ..."""
 
 import asyncio
 import sys
@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 
 import typer
 
+from k25serve.bench.ab.commands import ab_command
 from k25serve.bench.prove.commands import prove_command
 from k25serve.drafters.gate.host import Host
 from k25serve.server import cli
 from k25serve.server.errors import EngineFailed
 from k25serve.server.host import start_record
+from k25serve.server.signals import finished, on_stop
 
 
 @asynccontextmanager
@@ -30,12 +32,15 @@ async def boot(profile: str) -> AsyncIterator[str]:
     try:
         yield (await process.stdout.readline()).decode().split()[-1]
     finally:
+        # As running_engine does.
         process.terminate()
-        await process.wait()
+        with on_stop(process.kill):
+            await finished(asyncio.create_task(process.wait()))
 
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("prove")(prove_command)
+app.command("ab")(ab_command)
 
 
 @app.callback()

@@ -200,7 +200,8 @@ async def test_a_stream_that_is_closed_early_closes_sglangs_too(module):
     stream = module.Worker().tell(1)
     assert await anext(stream) == 1
     await stream.aclose()
-    await asyncio.wait_for(closed.wait(), 1)
+    async with asyncio.timeout(1):
+        await closed.wait()
 
 
 async def test_a_stream_whose_hook_fails_and_one_whose_source_fails(module):

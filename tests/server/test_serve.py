@@ -1,8 +1,6 @@
-"""What stops a start is found before anything is started; signals stop in order; a silent engine is told."""
+"""What stops a start is found before anything is started; a silent engine is told."""
 
 import asyncio
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from k25serve.server.engine import health
 from k25serve.server.errors import ConfigError, PreflightError, UserError
 from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.serve import checked_settings, gateway_url
-from k25serve.server.signals import on_stop
 
 
 def profile(*overrides: str) -> Profile:
@@ -68,14 +65,6 @@ async def test_taken_gateway_port() -> None:
 )
 def test_clients_are_told_an_address_that_they_can_use(host: str, url: str) -> None:
     assert gateway_url(profile(f"gateway.host='{host}'")) == url
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_signals_become_calls(number: signal.Signals) -> None:
-    called = asyncio.Event()
-    with on_stop(called.set):
-        os.kill(os.getpid(), number)
-        await asyncio.wait_for(called.wait(), 5)
 
 
 async def test_an_engine_that_falls_silent_is_told_and_told_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """`k25serve bench ab` as a user runs it."""
 
 import asyncio
+import os
 import shlex
 import socket
 import sys
 from pathlib import Path
 
+from load_records import stand_in
 from load_records.engines import Turning, engine
 from load_records.units import make_systemctl
 
@@ -16,12 +18,17 @@ from k25serve.bench.load.records_file import read_records
 from k25serve.bench.provenance import read, sha256
 
 K25SERVE = Path(sys.executable).with_name("k25serve")
+STAND_IN = Path(stand_in.__file__)
 SMALL = ("--level", "2", "--class", "code", "--requests", "4", "--tokens", "12", "--samples", "2")
 
 
 async def command(*words: str) -> tuple[int, str]:
+    return await run(str(K25SERVE), "bench", "ab", *words)
+
+
+async def run(*words: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
-        K25SERVE, "bench", "ab", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     told, _ = await process.communicate()
     assert process.returncode is not None
@@ -79,8 +86,22 @@ async def test_a_stopped_run_puts_production_back(tmp_path: Path) -> None:
     assert (tmp_path / "prod.state").read_text() == "active\n"
 
 
-async def test_short_outputs_have_no_verdict(tmp_path: Path) -> None:
+async def test_an_engine_of_its_own_leaves_it_no_less_alert(tmp_path: Path) -> None:
+    """The profile's engine took the signals while it stopped: they are the A/B's again in the unit's turn after it."""
+    systemctl = make_systemctl(tmp_path, on_start="kill -TERM $PPID; kill -HUP $PPID", prod="active")
+    arms = ("--a", "cpu-tiny", "--b", "unit:prod@http://127.0.0.1:9", *SMALL, "--blocks", "2", "--no-parity")
+    options = ("--systemctl", str(systemctl), "--results", str(tmp_path))
+    code, told = await run(sys.executable, str(STAND_IN), "ab", *arms, *options)
+    assert code == 130, told
+    assert "booted cpu-tiny" in told
+    assert "Traceback" not in told
+    actions = (tmp_path / "log").read_text().splitlines()
+    assert actions == ["stop prod", "start --no-block prod", "stop prod", "start --no-block prod"]
+    [left] = (tmp_path / "ab").glob("unfinished-*")
+    assert sorted(os.listdir(left)) == ["turn-000.json"]
 
+
+async def test_short_outputs_have_no_verdict(tmp_path: Path) -> None:
     broken = Turning(engine(SimOptions(cached_tokens=0, accepted=(1,))))
     async with running(engine()) as a, running(broken) as b:
         code, told = await command(

@@ -86,7 +86,8 @@ async def start(*words: str) -> asyncio.subprocess.Process:
 
 async def command(*words: str) -> tuple[int | None, str]:
     process = await start(*words)
-    _, told = await asyncio.wait_for(process.communicate(), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        _, told = await process.communicate()
     return process.returncode, told.decode()
 
 

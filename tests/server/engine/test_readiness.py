@@ -56,7 +56,8 @@ async def ready(tmp_path: Path, statuses: list[int]) -> list[dict[str, Any]]:
     (port,) = free_ports(1)
     profile = load_profile("cpu-tiny", [f"engine.port={port}"])
     async with engine(port, statuses) as bodies:
-        await asyncio.wait_for(wait_ready(RunningEngine(tmp_path / "log"), profile), 20)  # type: ignore[arg-type]
+        async with asyncio.timeout(20):
+            await wait_ready(RunningEngine(tmp_path / "log"), profile)  # type: ignore[arg-type]
     return bodies
 
 
@@ -74,3 +75,25 @@ async def test_an_engine_that_is_not_there_yet_is_asked_again(tmp_path: Path) ->
 async def test_a_refusal_is_told_with_the_engines_reason(tmp_path: Path) -> None:
     with pytest.raises(EngineFailed, match="HTTP 400: the engine's reason"):
         await ready(tmp_path, [400])
+
+
+async def test_a_cancellation_at_the_last_moment_is_heard(tmp_path: Path) -> None:
+    leaving = asyncio.Event()
+
+    class SlowToLeave(RunningEngine):
+        async def wait(self) -> int:
+            try:
+                return await super().wait()
+            finally:
+                leaving.set()
+                await asyncio.sleep(0.05)
+
+    (port,) = free_ports(1)
+    profile = load_profile("cpu-tiny", [f"engine.port={port}"])
+    async with engine(port, []):
+        waiting = asyncio.create_task(wait_ready(SlowToLeave(tmp_path / "log"), profile))  # type: ignore[arg-type]
+        async with asyncio.timeout(20):
+            await leaving.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting

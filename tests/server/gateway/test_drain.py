@@ -32,7 +32,8 @@ async def test_readiness_goes_first_then_the_socket_then_the_process(gateway, ev
         async with client.post("/v1/chat/completions", json=late) as served:
             assert served.status == 200
         assert (await response.read()).endswith(b"data: [DONE]\n\n")
-    await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 3)
+    async with asyncio.timeout(3):
+        await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert gateway.engine.record.running == 0
 
@@ -45,4 +46,5 @@ async def test_a_second_word_ends_it_at_once(gateway):
     task.cancel()
     await asyncio.sleep(0.05)
     task.cancel()
-    await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 2)
+    async with asyncio.timeout(2):
+        await asyncio.gather(task, return_exceptions=True)

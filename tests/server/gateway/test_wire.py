@@ -200,7 +200,8 @@ async def test_an_answer_that_is_left_cuts_its_connection():
 
     async with wire_to(script) as wire:
         (await ask(wire)).close()
-        await asyncio.wait_for(gone.wait(), 1)
+        async with asyncio.timeout(1):
+            await gone.wait()
 
 
 async def test_a_cancelled_request_cuts_its_connection():
@@ -217,7 +218,8 @@ async def test_a_cancelled_request_cuts_its_connection():
         with pytest.raises(asyncio.CancelledError):
             await asking
         wire.opened[0].close()
-        await asyncio.wait_for(gone.wait(), 1)
+        async with asyncio.timeout(1):
+            await gone.wait()
         assert not wire._open
 
 
@@ -273,9 +275,8 @@ async def test_a_deadline_that_comes_nearer():
         answer = await ask(wire)
         reads = []
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(
-                answer.pump(reads.append, lambda since: since + (0.05 if reads else 99), 0.05), timeout=5
-            )
+            async with asyncio.timeout(5):
+                await answer.pump(reads.append, lambda since: since + (0.05 if reads else 99), 0.05)
         answer.close()
 
 

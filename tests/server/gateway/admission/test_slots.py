@@ -115,10 +115,12 @@ async def test_who_leaves_the_queue_takes_no_slot_along(granted):
     await settle()
     if not granted:
         line.slots.release()
-    await asyncio.wait_for(next_one, 1)
+    async with asyncio.timeout(1):
+        await next_one
     assert line.waiting == 0
     line.slots.release()
-    await asyncio.wait_for(line.slots.acquire("c", 1), 1)
+    async with asyncio.timeout(1):
+        await line.slots.acquire("c", 1)
 
 
 async def test_many_that_come_and_leave_at_random_lose_no_slot():
@@ -146,7 +148,8 @@ async def test_many_that_come_and_leave_at_random_lose_no_slot():
     assert {type(result) for result in results} <= {type(None), asyncio.CancelledError, NoCapacityError}
     assert (running, line.waiting) == (0, 0)
     for _ in range(3):
-        await asyncio.wait_for(line.slots.acquire("x", 1), 1)
+        async with asyncio.timeout(1):
+            await line.slots.acquire("x", 1)
     assert line.slots._free == 0
 
 

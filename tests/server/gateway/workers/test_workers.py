@@ -109,7 +109,8 @@ def running(pids):
 async def stop(pool):
     workers = pool.workers()
     pool.process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(pool.process.wait(), 20) == 0
+    async with asyncio.timeout(20):
+        assert await pool.process.wait() == 0
     assert not running(workers)
 
 
