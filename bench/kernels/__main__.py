@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from k25serve.bench.kernels.shapes import HEADS
 from k25serve.bench.kernels.table import lines
 
 
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
     parser.add_argument("--sglang-kernels", type=Path, metavar="DIR", help="SGLang's kernels to compare with")
     parser.add_argument("--sglang-version", default="0.5.23", metavar="VERSION", help="the version that DIR is of")
+    parser.add_argument("--heads", type=int, default=HEADS, metavar="N", help="attention heads of a rank; 8, TP=8's")
     parser.add_argument("--finish", type=Path, metavar="FILE", help="make the result file of a raw measurement")
     parser.add_argument("--notes", default="", metavar="TEXT", help="goes into the result file")
     options = parser.parse_args(arguments)
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from k25serve.bench.kernels.measure import measure
 
         command = shlex.join(["python", "-P", "-m", "k25serve.bench.kernels", *(arguments or sys.argv[1:])])
-        raw = measure(contenders(options.sglang_kernels, options.sglang_version), command)
+        raw = measure(contenders(options.sglang_kernels, options.sglang_version), command, heads=options.heads)
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "kernels.json").write_text(json.dumps(raw, indent=1), encoding="utf-8")
         data = raw["data"]

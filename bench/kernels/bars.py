@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from k25serve.bench.kernels.contenders import EXTEND, OURS, VERIFY_MLA
+from k25serve.bench.kernels.shapes import HEADS
 
 # Factors that a prototype reached against SGLang's extend kernel on an H200.
 FACTORS = {(1, 1024): 12.0, (1, 32768): 165.0, (16, 32768): 18.0}
@@ -26,8 +27,10 @@ class Bar:
 
 
 def bars_of(data: dict[str, Any]) -> list[Bar]:
-    """Compare the `data` of a result with every bar that it has the contenders for."""
-    bars = []
+    """Compare the `data` of a result with every bar that it has the contenders for; they were set for HEADS heads."""
+    bars: list[Bar] = []
+    if data["heads"] != HEADS:
+        return bars
     for row in data["shapes"]:
         shape, times = (row["batch"], row["prefix"]), row["contenders"]
         name, ours = f"{shape[0]} x {shape[1] // 1024}k", times[OURS]["us"]

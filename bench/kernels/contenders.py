@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k25serve.bench.kernels.shapes import DRAFT_TOKENS, HEADS, LATENT, SCALING, Inputs
+from k25serve.bench.kernels.shapes import DRAFT_TOKENS, LATENT, SCALING, Inputs
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def _ours(capability: tuple[int, int], override: str) -> Contender:
 
         workspace = Workspace.allocate(
             max_batch=inputs.kv_indptr.shape[0] - 1,
-            heads=HEADS,
+            heads=inputs.q.shape[1],
             max_draft_tokens=DRAFT_TOKENS,
             kv_dtype=torch.bfloat16,
             device="cuda",

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 SOURCES = ("triton.py", "fp8.py", "tiles.py", "launch.py", "workspace.py")
 
 
-def measure(contenders: dict[str, Contender], command: str, shapes: Iterable[Shape] = SHAPES) -> dict[str, Any]:
+def measure(
+    contenders: dict[str, Contender], command: str, shapes: Iterable[Shape] = SHAPES, heads: int = HEADS
+) -> dict[str, Any]:
     """Everything that a result file needs, as plain numbers and text: see `record` for what it becomes."""
     import torch
     import triton
@@ -29,7 +31,7 @@ def measure(contenders: dict[str, Contender], command: str, shapes: Iterable[Sha
     bandwidth = copy_bandwidth()
     rows = []
     for shape in shapes:
-        inputs = inputs_of(shape)
+        inputs = inputs_of(shape, heads)
         times = {name: _time(make, inputs) for name, make in contenders.items()}
         roof = shape.cache_bytes / bandwidth * 1e6
         rows.append({"batch": shape.batch, "prefix": shape.prefix, "roof_us": roof, "contenders": times})
@@ -44,7 +46,7 @@ def measure(contenders: dict[str, Contender], command: str, shapes: Iterable[Sha
         "machine": machine(),
         "inputs": sources(),
         "data": {
-            "heads": HEADS,
+            "heads": heads,
             "draft_tokens": DRAFT_TOKENS,
             "copy_bytes_per_second": bandwidth,
             "launch_floor_us": launch_floor_us(),
@@ -56,7 +58,7 @@ def measure(contenders: dict[str, Contender], command: str, shapes: Iterable[Sha
 def _time(make: Contender, inputs: Inputs) -> dict[str, float]:
     import torch
 
-    out = torch.full((inputs.q.shape[0], HEADS, LATENT), float("nan"), device="cuda", dtype=torch.bfloat16)
+    out = torch.full((*inputs.q.shape[:2], LATENT), float("nan"), device="cuda", dtype=torch.bfloat16)
     launch = make(inputs, out)
     us = median_us(launch)
     return {"us": us, "error": relative_error(out, inputs)}

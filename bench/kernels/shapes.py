@@ -47,8 +47,8 @@ class Inputs:
     mask_indptr: "torch.Tensor"  # [batch + 1] int64
 
 
-def inputs_of(shape: Shape, seed: int = 0) -> Inputs:
-    """Fresh inputs for a shape on the current CUDA device."""
+def inputs_of(shape: Shape, heads: int = HEADS, seed: int = 0) -> Inputs:
+    """Fresh inputs for a shape on the current CUDA device; `heads`: of one rank."""
     import torch
 
     generator = torch.Generator(device="cuda").manual_seed(seed)
@@ -61,7 +61,7 @@ def inputs_of(shape: Shape, seed: int = 0) -> Inputs:
     sees = torch.ones((DRAFT_TOKENS, shape.prefix + DRAFT_TOKENS), dtype=torch.bool, device="cuda")
     sees = sees.tril(diagonal=shape.prefix)
     return Inputs(
-        q=normal(tokens, HEADS, WIDTH),
+        q=normal(tokens, heads, WIDTH),
         k_extend=normal(tokens, 1, WIDTH),
         kv_buffer=normal(slots, 1, WIDTH),
         qo_indptr=(requests * DRAFT_TOKENS).int(),

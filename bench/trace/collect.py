@@ -44,6 +44,8 @@ OTHER_PHASE = re.compile(rb'\s*"ph"\s*:\s*"[^XBE]"')  # metadata, flows, instant
 CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"]*)"')
 # Driver calls that put work on the device; the others (event queries, synchronisation) are left out.
 LAUNCHING = re.compile("Launch|Memcpy|Memset")
+# Gloo's collective is a range on a thread of its own, not an operator; torch's operator only starts it.
+GLOO = "gloo:"
 RANGES_SHOWN = 8
 
 
@@ -188,6 +190,9 @@ class _Collector:
         )
 
     def _take_spans(self, events: list[dict[str, Any]], starts: Ints, durations: Ints) -> None:
+        if self._host_ops:
+            own = [event["name"].startswith(GLOO) for event in events]
+            self._take_host_ops(list(compress(events, own)), starts[own], durations[own])
         modes = [self._rules.mode(event["name"]) for event in events]
         for event, mode, start, duration in zip(events, modes, starts.tolist(), durations.tolist(), strict=True):
             if mode is not None:

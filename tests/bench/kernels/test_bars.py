@@ -24,7 +24,7 @@ def data_of(ours: float, extend: float, verify: float, roof: float) -> dict[str,
         }
         for shape in SHAPES
     ]
-    return {"copy_bytes_per_second": 4.2e12, "launch_floor_us": 6.0, "shapes": shapes}
+    return {"heads": 8, "copy_bytes_per_second": 4.2e12, "launch_floor_us": 6.0, "shapes": shapes}
 
 
 def test_every_bar_is_there_and_met() -> None:
@@ -55,6 +55,11 @@ def test_verify_bar_is_lower_at_1k() -> None:
     assert {bar.name for bar in bars if not bar.met} == {
         f"{shape}: times faster than {VERIFY_MLA}" for shape in SHAPES if shape.prefix > 1024
     }
+
+
+def test_other_heads_have_no_bars() -> None:
+    """They were set for a rank of TP=8."""
+    assert bars_of(data_of(ours=10.0, extend=1700.0, verify=26.0, roof=6.0) | {"heads": 32}) == []
 
 
 def test_bytes_that_must_be_read() -> None:

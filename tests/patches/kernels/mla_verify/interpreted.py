@@ -65,7 +65,7 @@ def test_every_draft_length(make_case, kind: str, draft_tokens: int) -> None:
     assert case.error(case.run(3)) <= BOUND[kind]
 
 
-@pytest.mark.parametrize(("heads", "draft_tokens"), [(12, 3), (64, 2), (128, 1)])
+@pytest.mark.parametrize(("heads", "draft_tokens"), [(12, 3), (16, 2), (32, 1), (64, 2), (128, 1)])
 def test_other_head_counts(make_case, heads: int, draft_tokens: int) -> None:
     case = make_case([0, 45], heads=heads, draft_tokens=draft_tokens)
     assert case.error(case.run(2)) <= BOUND["bf16"]

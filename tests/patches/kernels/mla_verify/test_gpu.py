@@ -29,7 +29,7 @@ def test_long_prefixes(make_case, kind: str, prefix: int) -> None:
 
 
 @pytest.mark.parametrize("draft_tokens", range(1, 9))
-@pytest.mark.parametrize("heads", [8, 16, 64, 128])
+@pytest.mark.parametrize("heads", [8, 16, 32, 64, 128])
 def test_every_draft_length(make_case, heads: int, draft_tokens: int) -> None:
     for kind in ("bf16", "fp8"):
         case = make_case([0, 31, 66, 517], heads, draft_tokens, kind, "cuda", seed=heads + draft_tokens)
