@@ -1,0 +1,116 @@
+"""Each assistant turn as the engine meets it: the prompt that is sent, and the text that the model then writes.
+
+Both come from the template itself. The prompt is the messages before the turn with the generation prompt; what the
+model writes is what the template adds to that prompt once the turn is there. Kimi-K2.5's template leaves the reasoning
+out of every turn up to the last one without a tool call, so of the very turn that is to be learnt: its reasoning is
+then taken from a rendering of the same turn with a tool call, where the template keeps it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from k25serve.drafters.training.data.bad_row import BadRow
+from k25serve.drafters.training.data.checked import THINK_END
+from k25serve.drafters.training.data.conversation import REASONING, Conversation, Message, wrote_something
+from k25serve.drafters.training.data.options import Thinking
+
+PROBE = {"id": "functions.probe:0", "type": "function", "function": {"name": "probe", "arguments": "{}"}}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """prompt: with the generation prompt at its end; written: up to the turn's end and what the template adds there.
+
+    reasoning_lost: the template shows this turn's reasoning nowhere, so it is rendered with thinking off.
+    """
+
+    prompt: str
+    written: str
+    thinking: bool
+    reasoning_lost: bool = False
+
+
+class TurnRenderer:
+    """Renders with one tokenizer's template."""
+
+    def __init__(self, tokenizer: Any, thinking: Thinking) -> None:
+        self._tokenizer, self._thinking = tokenizer, thinking
+
+    def turns(self, conversation: Conversation) -> Iterator[Turn]:
+        """The turns that are supervised, in order. Raises BadRow where the template cannot render the conversation."""
+        messages = [self._with_mode(message) for message in conversation.messages]
+        tools = list(conversation.tools) or None
+        for place, message in enumerate(messages):
+            if message["role"] != "assistant" or not wrote_something(message):
+                continue
+            if self._thinking is Thinking.ON and not message.get(REASONING):
+                continue
+            yield self._turn(messages[:place], message, tools)
+
+    def _with_mode(self, message: Message) -> Message:
+        if self._thinking is not Thinking.OFF:
+            return message
+        return {key: value for key, value in message.items() if key != REASONING}
+
+    def _turn(self, before: list[Message], message: Message, tools: list[Any] | None) -> Turn:
+        if not message.get(REASONING):
+            prompt, written = self._continued(before, message, tools, thinking=False)
+            return Turn(prompt, written, thinking=False)
+        prompt, written = self._continued(before, message, tools, thinking=True)
+        if not _shows(written, message):
+            kept = self._kept_reasoning(prompt, before, message, tools)
+            if kept is None:
+                without = {key: value for key, value in message.items() if key != REASONING}
+                prompt, written = self._continued(before, without, tools, thinking=False)
+                return Turn(prompt, written, thinking=False, reasoning_lost=True)
+            written = kept + written[written.index(THINK_END) :]
+        return Turn(prompt, written, thinking=True)
+
+    def _continued(
+        self, before: list[Message], message: Message, tools: list[Any] | None, thinking: bool
+    ) -> tuple[str, str]:
+        prompt = self._text(before, tools, thinking, generate=True)
+        whole = self._text([*before, message], tools, thinking, generate=False)
+        if not whole.startswith(prompt):
+            raise BadRow(
+                "template",
+                f"messages[{len(before)}]",
+                message.get("content"),
+                "the target's chat template does not continue its own generation prompt here; mend the template",
+            )
+        return prompt, whole[len(prompt) :]
+
+    def _kept_reasoning(
+        self, prompt: str, before: list[Message], message: Message, tools: list[Any] | None
+    ) -> str | None:
+        """The reasoning as the template writes it, up to `</think>`; None where it shows it in no form."""
+        whole = self._text([*before, message | {"tool_calls": [PROBE]}], tools, True, generate=False)
+        head, found, _ = whole.removeprefix(prompt).partition(THINK_END)
+        shown = whole.startswith(prompt) and found and message[REASONING].strip() in head
+        return head if shown else None
+
+    def _text(self, messages: list[Message], tools: list[Any] | None, thinking: bool, generate: bool) -> str:
+        import jinja2
+
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages,
+                    tools=tools,
+                    tokenize=False,
+                    add_generation_prompt=generate,
+                    thinking=thinking,
+                    enable_thinking=thinking,
+                )
+            )
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            raise BadRow(
+                "template", "messages", [m["role"] for m in messages], f"the target's chat template refuses it: {error}"
+            ) from None
+
+
+def _shows(written: str, message: Message) -> bool:
+    """Whether the reasoning stands before `</think>`; a turn without the mark can't be completed, so it counts too."""
+    head, found, _ = written.partition(THINK_END)
+    return not found or message[REASONING].strip() in head
