@@ -4,6 +4,7 @@ from k25serve.patches.manifest.row import Row
 from k25serve.patches.manifest.rows import (
     accepted_tokens,
     adaptive_costs,
+    capture_states,
     lossy_expert_budget,
     mla_verify,
     self_check,
@@ -20,6 +21,7 @@ ROWS: tuple[Row, ...] = (
     adaptive_costs.ROW,
     lossy_expert_budget.ROW,
     unique_experts.ROW,
+    capture_states.ROW,
     spec_tokens_details.ROW,
     self_check.ROW,
 )
