@@ -1,4 +1,4 @@
-"""Target and drafter as files: whole, with tokenizer and chat template, the drafter fitting."""
+"""Target, drafter and step costs as files: whole, with tokenizer and chat template, the drafter fitting."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from k25serve.deploy.doctor.finding import Finding, ok, refused, skip
 from k25serve.deploy.doctor.machine import Machine
 from k25serve.server.config import Profile
 from k25serve.server.engine.drafter import check_profile_drafter
-from k25serve.server.engine.preflight import check_model, check_tokenizer, weight_bytes
+from k25serve.server.engine.preflight import check_costs, check_model, check_tokenizer, weight_bytes
 from k25serve.server.errors import UserError
 
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
@@ -15,6 +15,10 @@ TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 def check(profile: Profile, _: Machine) -> list[Finding]:
     """The target first: without it the drafter can't be judged."""
+    return [*_models(profile), _costs(profile)]
+
+
+def _models(profile: Profile) -> list[Finding]:
     if profile.target.startswith("$"):
         name = profile.target.removeprefix("$")
         unset = Finding("target", "fail", f"the environment variable {name} is not set", f"export {name}=FOLDER")
@@ -55,3 +59,14 @@ def _drafter(profile: Profile) -> Finding:
     except UserError as error:
         return refused("drafter", error)
     return skip("drafter", "the profile has none") if told is None else ok("drafter", told)
+
+
+def _costs(profile: Profile) -> Finding:
+    path = profile.speculation.adaptive
+    if path is None:
+        return skip("step costs", "speculation.adaptive is not set")
+    try:
+        check_costs(Path(path))
+    except UserError as error:
+        return refused("step costs", error)
+    return ok("step costs", f"{path}: of every number of steps that it allows")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from k25serve.bench.plan.commands import app as plan
 from k25serve.deploy.doctor.commands import app
 from k25serve.drafters.tiny import DRAFTER, TARGET
 from k25serve.patches import smoke
@@ -60,6 +61,17 @@ def test_a_drafter_that_does_not_fit(tmp_path: Path) -> None:
     (drafter / "config.json").write_text(json.dumps(config | {"hidden_size": 128}))
     _, found = doctor("-p", "cpu-tiny", "--set", f"speculation.drafter={drafter}")
     assert "drafter" in failures(found)
+
+
+def test_the_file_of_step_costs(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.json"
+    adaptive = ("-p", "cpu-tiny", "--set", f"speculation.adaptive={costs}")
+    code, found = doctor(*adaptive)
+    assert code == 1
+    assert f"speculation.adaptive {costs}: can't be read as JSON" in failures(found)["step costs"]
+    assert CliRunner().invoke(plan, ["adaptive", str(costs)]).exit_code == 0
+    code, found = doctor(*adaptive)
+    assert (code, failures(found)) == (0, {})
 
 
 @pytest.mark.parametrize(
