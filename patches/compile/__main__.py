@@ -8,11 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from k25serve.bench.outputs import check_file
 from k25serve.patches.compile.baseline import Baseline
 from k25serve.patches.compile.gate import Report, run
 from k25serve.patches.compile.report import as_json, show
 from k25serve.patches.compile.sglang_kernels import SGLangKernels, installed_folder, load
 from k25serve.patches.kernels.mla_verify.tiles import SHARED_LIMIT
+from k25serve.server.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if (options.sglang_kernels is None) != (options.sglang_version is None):
         parser.error("--sglang-kernels and --sglang-version go together")
+    try:
+        check_file("--json", options.json)
+    except UserError as error:  # now, not after minutes
+        parser.error(str(error))
     sglang = None if options.ours_only else _sglang(options.arch, options.sglang_kernels, options.sglang_version)
     baseline = Baseline.read()
     report = run(options.arch, Baseline() if options.record else baseline, sglang)

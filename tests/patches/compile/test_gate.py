@@ -138,3 +138,12 @@ def test_recording_keeps_what_other_versions_have(tmp_path) -> None:
     assert read.of("3.6.0", "sm_120") == {"a": GOOD}
     assert read.of("3.8.0", "sm_120") == {"b": GOOD}
     assert read.of("3.8.0", "sm_90") == {}
+
+
+def test_where_it_cannot_write_is_found_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(__main__, "run", lambda *_: pytest.fail("it compiles for minutes"))
+    path = tmp_path / "no" / "report.json"
+    with pytest.raises(SystemExit) as ended:
+        __main__.main(["--arch", "sm_120", "--ours-only", "--json", str(path)])
+    assert ended.value.code == 2
+    assert f"error: --json {path}: cannot be written (No such file or directory)" in capsys.readouterr().err
