@@ -33,11 +33,11 @@ def check_source(device: Device, tree: Tree | None = None) -> None:
     """
     try:
         tree = tree or Installed.find()
+        for item in chosen_rows(tree.version, device):
+            for misfit in misfits(item.row, tree):
+                raise fault.stop(str(misfit))
     except TreeError as error:
         raise fault.stop(str(error)) from error
-    for item in chosen_rows(tree.version, device):
-        for misfit in misfits(item.row, tree):
-            raise fault.stop(str(misfit))
 
 
 def report_applied(here: Here, reports: Reports) -> None:

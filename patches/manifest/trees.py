@@ -51,7 +51,10 @@ class Installed:
 
     def read(self, path: str) -> str | None:
         file = self.folder / path
-        return file.read_text(encoding="utf-8") if file.is_file() else None
+        try:
+            return file.read_text(encoding="utf-8") if file.is_file() else None
+        except UnicodeDecodeError:
+            raise TreeError(f"{file} is damaged: not text; install sglang=={self.version} again") from None
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,21 @@ def module_of(tree: Tree, target: str) -> tuple[str, str, str] | None:
 
 
 def fingerprint_in(tree: Tree, target: str) -> str | None:
-    """Fingerprint of a dotted path in a tree; None if it is not there."""
+    """Fingerprint of a dotted path in a tree; None if it is not there.
+
+    Raises TreeError where its module is not Python.
+    """
     found = module_of(tree, target)
-    return fingerprint(found[2], found[1]) if found else None
+    if found is None:
+        return None
+    module, name, source = found
+    try:
+        return fingerprint(source, name)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        where = f" line {line}" if line else ""
+        why = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
+        raise TreeError(
+            f"{module} of SGLang {tree.version} is not Python{where} ({why}); "
+            f"take the published one: sglang=={tree.version}"
+        ) from None

@@ -85,6 +85,16 @@ def test_a_new_version_is_judged_source_by_source(tmp_path, files):
     assert lines[at + 2].startswith("    remedy: ")
 
 
+def test_a_wheel_whose_python_is_none(tmp_path, files):
+    path = "sglang/srt/managers/scheduler.py"
+    spoilt = {**files, path: "x = 1\ndef broken(:\n"}
+    done = run("verify", "--sglang-wheel", str(make_wheel(tmp_path, "0.5.23", spoilt)))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("k25serve: error: sglang.srt.managers.scheduler of SGLang 0.5.23 is not Python line 2 (")
+    assert line.endswith("take the published one: sglang==0.5.23")
+
+
 @pytest.mark.parametrize("command", ["verify", "list"])
 def test_a_file_that_is_no_wheel(tmp_path, command):
     (tmp_path / "x.whl").write_text("no")
