@@ -9,7 +9,12 @@ from pydantic import ValidationError
 from k25serve.bench import provenance
 from k25serve.bench.gpu import kernels, parity, prediction, speed
 from k25serve.bench.gpu.booted import ProofError
+from k25serve.server.config.shown import shown
 
+ROWS_OF_ARM: dict[str, Callable[[Any], Any]] = {
+    "gpu-speed": lambda found: found,
+    "gpu-trace": lambda found: found["report"]["ranks"],
+}
 UNLIKE = (LookupError, TypeError, ValueError, AttributeError)
 """What a file of another layout ends in."""
 
@@ -17,7 +22,8 @@ UNLIKE = (LookupError, TypeError, ValueError, AttributeError)
 def finish(raw: Path, folder: Path, notes: str) -> Path:
     """Write the result file of `raw` and its report (.md) under `folder`; git state is this checkout's.
 
-    Raises ProofError where `raw` is not a raw result, FileExistsError where it was finished before.
+    Raises ProofError where `raw` is not a raw result or an arm in it has no rows, FileExistsError where it was finished
+    before.
     """
     try:
         measured = provenance.read(raw)
@@ -26,6 +32,10 @@ def finish(raw: Path, folder: Path, notes: str) -> Path:
         raise _unlike(raw, error) from error
     here = provenance.Recorder(measured.kind).finish({})
     data = dict(measured.data)
+    try:
+        _check_rows(raw, measured.kind, data)
+    except UNLIKE as error:
+        raise _unlike(raw, error) from error
     if measured.kind == "gpu-speed":
         data["predicted"] = _predicted(raw, data)
     changed = {"git": here.git, "dirty": here.dirty, "notes": notes, "data": data}
@@ -37,6 +47,14 @@ def finish(raw: Path, folder: Path, notes: str) -> Path:
     path = provenance.write(result, folder)
     path.with_suffix(".md").write_text(page, encoding="utf-8")
     return path
+
+
+def _check_rows(raw: Path, kind: str, data: dict[str, Any]) -> None:
+    """An arm that failed is not there, and is told under `failed`: one without rows was lost on the way."""
+    read = ROWS_OF_ARM.get(kind)
+    empty = [] if read is None else [name for name, found in data["arms"].items() if not read(found)]
+    if empty:
+        raise ProofError(f"{raw}: arm {', '.join(map(shown, empty))} has no rows; measure it again, or take it out")
 
 
 def _predicted(raw: Path, data: dict[str, Any]) -> Any:

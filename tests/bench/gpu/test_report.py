@@ -26,7 +26,7 @@ def raw(path: Path, kind: str, data: dict[str, Any]) -> Path:
 
 
 def test_a_raw_result_gets_this_checkouts_state_and_a_report(tmp_path: Path) -> None:
-    file = raw(tmp_path / "speed.json", "gpu-speed", {"arms": {"eagle3": [ROW], "none": []}})
+    file = raw(tmp_path / "speed.json", "gpu-speed", {"arms": {"eagle3": [ROW]}})
     assert main(["--finish", str(file), "--results", str(tmp_path / "results"), "--notes", "why"]) == 0
     (path,) = (tmp_path / "results" / "gpu-speed").glob("*.json")
     assert provenance.read(path).git == provenance.Recorder("x").finish({}).git
@@ -40,6 +40,24 @@ def test_what_failed_stands_in_the_report(tmp_path: Path) -> None:
     main(["--finish", str(file), "--results", str(tmp_path / "results")])
     (report,) = (tmp_path / "results" / "gpu-speed").glob("*.md")
     assert "- FAILED: ngram: it ended\n" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "arms"),
+    [
+        ("gpu-speed", {"eagle3": [ROW], "none": []}),
+        ("gpu-trace", {"eagle3": {"report": {"ranks": [{}]}}, "none": {"report": {"ranks": []}}}),
+    ],
+)
+def test_an_arm_without_rows_is_refused_by_name(
+    kind: str, arms: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = raw(tmp_path / "x.json", kind, {"arms": arms})
+    with pytest.raises(SystemExit) as ended:
+        main(["--finish", str(file), "--results", str(tmp_path / "results")])
+    assert ended.value.code == 2
+    assert f"{file}: arm 'none' has no rows; measure it again" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize("content", ["{}", json.dumps({"kind": "gpu-speed"}), "no json"])
