@@ -25,6 +25,8 @@ def first_fault(error: ValidationError, model: type[BaseModel] = Profile) -> str
             return f"key {where!r} is missing: nothing follows it; add its keys"
         return f"{where} = {shown(value)}: must be a mapping of keys"
     message = fault["msg"].removeprefix("Value error, ")
+    if fault["loc"] == () and fault["type"] == "value_error":
+        return message  # of how keys go together: it names them
     told = f" = {shown(value)}" if not isinstance(value, dict) else ""
     return (
         f"{where or model.__name__.lower()}{told}: {message[:1].lower()}{message[1:]}{_quoting(fault['type'], value)}"

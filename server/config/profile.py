@@ -2,9 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from k25serve.patches.manifest import ROWS
 from k25serve.patches.manifest.switches import choose
@@ -34,8 +34,19 @@ def _no_nul(value: str) -> str:
     return value
 
 
+def _switch(value: Any) -> Any:
+    if isinstance(value, dict):
+        for name, option in value.items():
+            if not isinstance(option, bool | int | float | str):
+                raise ValueError(f"{name} = {shown(option)}: an option is a number, true, false or text; mend it")
+    elif not isinstance(value, bool):
+        raise ValueError("write true, false, or a mapping of the patch's options; `k25serve patches list` tells of it")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_text)]
 Argument = Annotated[str, AfterValidator(_no_nul)]
+Switch = Annotated[bool | dict[str, bool | int | float | str], BeforeValidator(_switch)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1)]
 UpTo64 = Annotated[int, Field(ge=1, le=64)]
@@ -208,10 +219,10 @@ class Profile(Section):
     speculation: Speculation = Speculation()
     gate: Gate = Gate()
     gateway: Gateway = Gateway()
-    patches: dict[str, bool | dict[str, bool | int | float | str]] = {}
+    patches: dict[str, Switch] = {}
 
     @property
-    def switches(self) -> dict[str, bool | dict[str, bool | int | float | str]]:
+    def switches(self) -> dict[str, Switch]:
         """`patches`, and what other keys of the profile switch on."""
         return {ADAPTIVE: True, **self.patches} if self.speculation.adaptive is not None else self.patches
 

@@ -53,6 +53,14 @@ def test_models_may_stay_unset_where_they_are_not_needed() -> None:
         ("speculation: {drafter: null}", "algorithm eagle3 needs drafter"),
         ("speculation: {num_draft_tokens: 5}", "num_draft_tokens 5 with topk 1 must be num_steps + 1 = 4"),
         ("speculation: {adaptive: true}", "speculation.adaptive = True: input should be a valid string"),
+        (
+            "patches: {step_seconds: maybe}",
+            "bad.yaml: patches.step_seconds = 'maybe': write true, false, or a mapping of",
+        ),
+        ("patches: {step_seconds: }", "patches.step_seconds = None: write true, false, or a mapping"),
+        ("patches: {step_seconds: 1}", "patches.step_seconds = 1: write true, false, or a mapping"),
+        ("patches: {lossy_expert_budget: {budget: [4]}}", "patches.lossy_expert_budget: budget = [4]: an option is a"),
+        ("patches: {nosuch: true}", "bad.yaml: patches.nosuch: no such patch; there are mla_verify, "),
         ("patches: {adaptive_costs: true}", "patches.adaptive_costs has no effect without speculation.adaptive"),
         (
             "speculation: {adaptive: a.json}\npatches: {adaptive_costs: {explore_share: x}}",
