@@ -45,7 +45,9 @@ def test_grafana_writes_what_it_says(tmp_path: Path) -> None:
 
 def test_nothing_but_one_line_for_what_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    answer = deploy("grafana", "--output", tmp_path / "file")
-    assert answer.returncode == 2
-    assert len(answer.stderr.splitlines()) == 1
-    assert str(tmp_path / "file") in answer.stderr
+    for name, told in (("file", str(tmp_path / "file")), ("two\nlines", r"two\nlines': holds a character")):
+        answer = deploy("grafana", "--output", tmp_path / name)
+        assert answer.returncode == 2
+        assert len(answer.stderr.splitlines()) == 1
+        assert told in answer.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
