@@ -89,7 +89,8 @@ class Metrics:
         )
         self.overhead = histogram(
             "overhead_seconds",
-            "The gateway's own time, seconds. pre: from the request's last byte until the engine is called. "
+            "The gateway's own time, seconds. pre: from the request's last byte until the engine is called, "
+            "the wait in the queue and arms tried before included; queue_wait_seconds tells the wait alone. "
             "post: from the engine's last byte until the answer's last byte is handed on.",
             buckets.OVERHEAD_SECONDS,
             *target,
