@@ -4,7 +4,8 @@
 
 It starts COMMAND and adopts whatever the engine's processes leave orphaned. When COMMAND ends, when it gets SIGTERM,
 or when the launcher closes LIFELINE_FD (as the kernel does for a launcher killed with SIGKILL), it sends SIGTERM to
-COMMAND, waits STOP_SECONDS or for a second SIGTERM, then sends SIGKILL to every descendant by pid.
+COMMAND, waits STOP_SECONDS or for a second SIGTERM, then sends SIGKILL to every descendant by pid, and removes the
+shared memory that they had.
 Exit code: COMMAND's, 128 + n for signal n.
 Standard library only, so that it starts at once and stays small.
 """
@@ -16,6 +17,8 @@ import signal
 import subprocess
 import sys
 import time
+
+from k25serve.server.engine.shared_memory import Watch, remove
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
@@ -66,13 +69,18 @@ def run(lifeline: int, stop_seconds: float, command: list[str]) -> int:
 
     # If this process itself is killed, the kernel kills the engine's main process; the launcher kills the others.
     child = subprocess.Popen(command, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+    watch = Watch()
     while child.poll() is None:
-        ready, _, _ = select.select([lifeline, wake_read], [], [])
+        ready, _, _ = select.select([lifeline, wake_read], [], [], watch.pause())
         if lifeline in ready:
             break
-        if any(number != signal.SIGCHLD for number in os.read(wake_read, 64)):
+        if wake_read in ready and any(number != signal.SIGCHLD for number in os.read(wake_read, 64)):
             break
+        if not watch.pause():
+            watch.look(lambda: descendants(os.getpid()))
+    watch.look(lambda: descendants(os.getpid()))
     _end(child, stop_seconds, wake_read)
+    remove(watch.names)
     code = child.poll()
     if code is None:
         code = -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""What an engine left running although its guardian is gone: killed by pid, waited for, named where it stays."""
+"""What an engine left although its guardian is gone: processes killed by pid and waited for, shared memory removed."""
 
 import os
 import signal
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from k25serve.server.engine.holders import command_of, writers
+from k25serve.server.engine.shared_memory import remove, told
 from k25serve.server.errors import StillHeld
 
 POLL_S = 0.05
@@ -14,7 +15,7 @@ REAP_S = 30.0  # SIGKILL needs no consent; freeing the memory of a whole GPU tak
 
 
 def reap(logs: Sequence[Path], seconds: float = REAP_S) -> list[int]:
-    """Kill every process that writes to one of `logs`; return their pids once all are gone.
+    """Kill every process that writes to one of `logs`; return their pids once all are gone, and their segments too.
 
     Call it only while the engine port's lock is held: then no live engine can be among them.
     Raises StillHeld, naming them, where some are left after `seconds`: they hang in the kernel.
@@ -32,4 +33,5 @@ def reap(logs: Sequence[Path], seconds: float = REAP_S) -> list[int]:
             except ProcessLookupError:
                 continue
         time.sleep(POLL_S)
+    remove(told(logs))
     return sorted(killed)
