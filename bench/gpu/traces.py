@@ -5,6 +5,7 @@ import gzip
 import json
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,41 @@ from k25serve.bench.gpu.greedy import answers
 from k25serve.bench.gpu.prompts import random_prompts
 from k25serve.bench.gpu.rank_model import VOCABULARY
 
-BATCH, PREFIX, TOKENS = 4, 1024, 160
-PROFILED_STEPS = 12
 WAIT_S = 120.0
 STEP = "step["  # how SGLang names the range of a forward pass
 
 
-def record(engine: Booted, folder: Path, ranks: int) -> list[Path]:
+@dataclass(frozen=True)
+class Load:
+    """What runs while `steps` forward passes are recorded: `batch` random prompts of `prefix` tokens, `tokens` more."""
+
+    batch: int
+    prefix: int
+    tokens: int
+    steps: int
+    vocabulary: int
+    activities: tuple[str, ...]
+
+
+K25 = Load(batch=4, prefix=1024, tokens=160, steps=12, vocabulary=VOCABULARY, activities=("CPU", "GPU"))
+TINY = Load(batch=1, prefix=40, tokens=120, steps=12, vocabulary=2000, activities=("CPU",))
+"""For the packaged model on a CPU; the ids above are its special tokens."""
+
+
+def record(engine: Booted, folder: Path, ranks: int, load: Load = K25) -> list[Path]:
     """Profile some steps of a running batch; the trace files, one a rank. Raises ProofError where they don't come."""
     folder.mkdir(parents=True)
-    prompts = random_prompts(BATCH, PREFIX, VOCABULARY)
-    asyncio.run(answers(engine.engine_url, prompts, 16, at_once=BATCH))
-    body = {"output_dir": str(folder), "num_steps": PROFILED_STEPS, "activities": ["CPU", "GPU"]}
+    prompts = random_prompts(load.batch, load.prefix, load.vocabulary)
+    asyncio.run(answers(engine.engine_url, prompts, 16, at_once=load.batch))
+    # Python's own calls would make ten times the file, and ranks that wait for each other's hosts.
+    body = {
+        "output_dir": str(folder),
+        "num_steps": load.steps,
+        "activities": list(load.activities),
+        "with_stack": False,
+    }
     _post(f"{engine.engine_url}/start_profile", body)
-    asyncio.run(answers(engine.engine_url, prompts, TOKENS, at_once=BATCH))
+    asyncio.run(answers(engine.engine_url, prompts, load.tokens, at_once=load.batch))
     deadline = time.monotonic() + WAIT_S
     while len(found := sorted(folder.rglob("*.trace.json.gz"))) < ranks or not _settled(found):
         if time.monotonic() > deadline:

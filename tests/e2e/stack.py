@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +67,12 @@ def wait_gone(pids: list[int], seconds: float) -> None:
 
 
 @contextmanager
-def boot(folder: Path, *arguments: str, ready_line: str = "gateway: http") -> Iterator[Served]:
-    """Start `k25serve ARGUMENTS` on free ports, wait until it says that it is ready; stop it with SIGTERM after."""
-    engine_port, gateway_port = free_ports(2)
+def boot(folder: Path, *arguments: str, ready_line: str = "gateway: http", at: Sequence[int] = ()) -> Iterator[Served]:
+    """Start `k25serve ARGUMENTS`, wait until it says that it is ready; stop it with SIGTERM after.
+
+    at: the engine's and the gateway's port; free ones otherwise.
+    """
+    engine_port, gateway_port = at or free_ports(2)
     output = folder / "output.txt"
     ports = ("--set", f"engine.port={engine_port}", "--set", f"gateway.port={gateway_port}")
     environment = {**os.environ, "XDG_STATE_HOME": str(folder), "COLUMNS": "200"}

@@ -1,4 +1,4 @@
-"""A real tree, n-gram, and two ranks: all exact. Full tier, one boot each."""
+"""A real tree and n-gram: both exact. Full tier, one boot each."""
 
 from pathlib import Path
 
@@ -14,7 +14,6 @@ NGRAM = ("--set", "speculation.algorithm=ngram", "--set", "speculation.num_draft
 CASES = {
     "tree": ("cpu-tiny", *TREE),
     "ngram": ("cpu-tiny-nospec", *NGRAM),
-    "tp2": ("cpu-tiny", "--set", "engine.tp=2"),
 }
 
 
