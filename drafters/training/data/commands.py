@@ -46,6 +46,23 @@ def data(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run the target folder's own Python files (Kimi's tokenizer).")
     ] = False,
+    regenerate: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A gateway or engine whose own answers replace those of the inputs."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="With --regenerate: the served model's name; by default the first listed.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, help="With --regenerate: of the sampled answers.")] = 1.0,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="With --regenerate: the most tokens of an answer; a cut one is left out.")
+    ] = 4096,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="With --regenerate: how many conversations run at the same time.")
+    ] = 16,
+    retries: Annotated[
+        int, typer.Option(min=0, help="With --regenerate: how often a request is tried again, later and later.")
+    ] = 5,
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of tables.")] = False,
 ) -> None:
@@ -54,6 +71,7 @@ def data(
     Rows: OpenAI's {messages, tools?, label?} (requests, fine-tuning files, logs), ShareGPT's {conversations: [{from,
     value}]}, open-perfectblend's (ShareGPT's with a source). Duplicates, images and conversations without an answer
     are left out and counted. The same inputs and seed give the same hashes; a finished folder is not made again.
+    With --regenerate each finished answer is kept in FOLDER/answers.jsonl: a run that was stopped goes on.
     """
     from k25serve.drafters.training.data.options import DataOptions
     from k25serve.drafters.training.data.prepare import prepare
@@ -74,8 +92,17 @@ def data(
         "trust_remote_code": trust_remote_code,
         "workers": workers,
     }
+    if regenerate is not None:
+        values["regenerate"] = {
+            "url": regenerate,
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "concurrency": concurrency,
+            "retries": retries,
+        }
     with one_line_errors():
-        options = validated(DataOptions, values, lambda key: f"--{key.replace('_', '-')}")
+        options = validated(DataOptions, values, _option)
         with Shown() as progress:
             report = prepare(options, target, out, progress)
     if as_json:
@@ -85,3 +112,10 @@ def data(
     for table in report_tables(report):
         Console().print(table)
     typer.echo(f"written: {out}")
+
+
+def _option(key: str) -> str:
+    """How the user writes a setting."""
+    if key in ("", "inputs"):
+        return "--input" if key else ""
+    return "--" + key.replace("regenerate.url", "regenerate").removeprefix("regenerate.").replace("_", "-")

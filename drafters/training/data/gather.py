@@ -33,18 +33,18 @@ def gather(options: DataOptions, files: list[Path], hashes: list[str], spool: Sp
     """Raises TrainingError with file and line at the first bad row, unless the options say to skip those."""
     gathered, seen = Gathered(), set[str]()
     for place, conversation in _conversations(options, files, hashes, gathered, progress):
-        trimmed = _trimmed(conversation)
-        if trimmed.has_media:
+        kept = trimmed(conversation)
+        if kept.has_media:
             gathered.dropped["images or other media"] += 1
-        elif not trimmed.messages:
+        elif not kept.messages:
             gathered.dropped["no answer"] += 1
-        elif (name := trimmed.id) in seen:
+        elif (name := kept.id) in seen:
             gathered.dropped["duplicate"] += 1
         else:
             seen.add(name)
-            label = label_of(trimmed)
-            split = split_of(trimmed.opening, options.held_out)
-            offset = spool.append(replace(trimmed, label=label))
+            label = label_of(kept)
+            split = split_of(kept.opening, options.held_out)
+            offset = spool.append(replace(kept, label=label))
             gathered.entries.append(Entry(order_of(name, options.seed), name, split, label, offset, place))
     gathered.entries.sort()
     if options.max_conversations is not None:
@@ -90,7 +90,7 @@ def _conversations(
         gathered.inputs.append({"file": "packaged", "sha256": packaged.sha256, "rows": {"openai": options.packaged}})
 
 
-def _trimmed(conversation: Conversation) -> Conversation:
+def trimmed(conversation: Conversation) -> Conversation:
     """Without what follows the last answer: nothing is to be predicted there."""
     answers = [place for place, message in enumerate(conversation.messages) if message["role"] == "assistant"]
     return replace(conversation, messages=conversation.messages[: answers[-1] + 1] if answers else ())

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from k25serve.drafters.training.data.gather import Gathered, gather, sha256_of
 from k25serve.drafters.training.data.options import DataOptions
 from k25serve.drafters.training.data.pool import encoded_chunks
 from k25serve.drafters.training.data.publish import begin, finished, publish
+from k25serve.drafters.training.data.regenerate import regenerate
 from k25serve.drafters.training.data.report import DataReport
 from k25serve.drafters.training.data.split import HELD_OUT, TRAIN, SplitWriter
 from k25serve.drafters.training.data.spool import Entry, Spool
@@ -20,6 +21,7 @@ from k25serve.drafters.training.data.tokenizer import load_tokenizer, tokenizer_
 from k25serve.drafters.training.progress import Progress
 
 CHUNK = 1024  # conversations encoded at a time
+ANSWERS = "answers.jsonl"
 PACKAGES = ("datasets", "tokenizers", "transformers")
 
 
@@ -35,14 +37,15 @@ def prepare(options: DataOptions, target: Path, out: Path, progress: Progress) -
     if done is not None:
         return done
     work = begin(out)
-    spool = Spool(work / "conversations.jsonl")
-    try:
+    with ExitStack() as stack:
+        spool = stack.enter_context(closing(Spool(work / "conversations.jsonl")))
         gathered = gather(options, files, hashes, spool, progress)
         counts: Counter[str] = Counter()
+        if options.regenerate is not None:
+            asked, spool = spool, stack.enter_context(closing(Spool(work / "answered.jsonl")))
+            regenerate(options, options.regenerate, gathered, (asked, spool), out / ANSWERS, counts, progress)
         writers = _write(options, target, work, gathered, spool, counts, progress)
         reports = {name: writer.save(work / name) for name, writer in writers.items()}
-    finally:
-        spool.close()
     if not reports[TRAIN].rows:
         raise TrainingError(f"nothing to train on is left ({dict(gathered.dropped)}); give more, or raise --max-length")
     report = DataReport(
