@@ -3,7 +3,6 @@
 Read by hand, so that neither numpy (which knows no bf16) nor torch is needed. Format: safetensors' README, "Format".
 """
 
-import json
 import math
 import struct
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from k25serve.drafters.checkpoint.errors import CheckpointError
+from k25serve.drafters.checkpoint.json_file import object_in
 
 # Bits an element; sub-byte types exist, so not bytes.
 BITS = {
@@ -72,15 +72,10 @@ def read_header(path: Path) -> dict[str, Tensor]:
             length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
             if not 2 <= length <= min(HEADER_BYTES_AT_MOST, size - 8):
                 raise CheckpointError(f"{path}: not a safetensors file (its header cannot be read); download it again")
-            header = json.loads(file.read(length))
+            raw = file.read(length)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}); mend its permissions") from None
-    except RecursionError:
-        raise CheckpointError(f"{path}: header is nested too deeply; download it again") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: header is not valid JSON ({error}); download it again") from None
-    if not isinstance(header, dict):
-        raise CheckpointError(f"{path}: header is no JSON object; download it again")
+    header = object_in(raw, f"{path}: header")
     start = 8 + length
     tensors = {name: _tensor(path, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
     needed = max((tensor.offset + tensor.nbytes for tensor in tensors.values()), default=start)

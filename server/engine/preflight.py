@@ -1,7 +1,6 @@
 """What must hold before the engine is started: each check ends in one line that names the thing and the remedy."""
 
 import errno
-import json
 import os
 import shutil
 import socket
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from k25serve.drafters.checkpoint import CheckpointError, read_header
+from k25serve.drafters.checkpoint.json_file import object_in
 from k25serve.patches.adaptive.costs import CostError, read_costs
 from k25serve.server.config import Profile
 from k25serve.server.config.shown import shown
@@ -150,15 +150,11 @@ def _check_shards(field: str, folder: Path) -> None:
 
 def read_object(field: str, path: Path) -> dict[str, Any]:
     """The JSON object in `path`. Raises PreflightError where it holds none, OSError where it can't be read."""
+    raw = path.read_bytes()
     try:
-        value = json.loads(path.read_bytes())
-    except RecursionError:
-        raise PreflightError(f"{field} {path}: nested too deeply; download it again") from None
-    except ValueError as error:
-        raise PreflightError(f"{field} {path}: not valid JSON ({error}); download it again") from None
-    if not isinstance(value, dict):
-        raise PreflightError(f"{field} {path}: holds no JSON object; download it again")
-    return value
+        return object_in(raw, f"{field} {path}")
+    except CheckpointError as error:
+        raise PreflightError(str(error)) from None
 
 
 def check_tokenizer(field: str, folder: str) -> None:

@@ -51,7 +51,7 @@ def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.json: no such file"):
         Checkpoint(tmp_path)
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="where an object belongs"):
+    with pytest.raises(CheckpointError, match="holds no JSON object but"):
         Checkpoint(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"holds no \*\.safetensors; the download is not complete"):

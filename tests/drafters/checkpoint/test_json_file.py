@@ -12,7 +12,7 @@ from k25serve.drafters.checkpoint.json_file import read_object
     ("content", "told"),
     [
         (b"{", "not valid JSON"),
-        (b"[]", "holds list"),
+        (b"[]", "holds no JSON object but list"),
         (b"[" * 100_000, "nested too deeply"),
         (b"\xff", "not valid JSON"),
     ],
