@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e.stack import wait_gone
 from typer.testing import CliRunner
 
 from k25serve.bench import provenance
@@ -122,17 +123,7 @@ def test_a_launcher_that_is_killed_takes_its_ranks_along(tmp_path: Path) -> None
         # The rank asks for the signal as its first act, within its interpreter's start.
         time.sleep(3)
         launcher.kill()
-    deadline = time.monotonic() + 20
-    while any(_alive(pid) for pid in ranks) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(_alive(pid) for pid in ranks)
-
-
-def _alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    wait_gone([int(pid) for pid in ranks], 20)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e.stack import running, wait_gone
 
 from k25serve.server.engine.guardian import descendants
 from k25serve.server.engine.process import EngineProcess
@@ -28,29 +29,12 @@ asyncio.run(main())
 """
 
 
-def alive(pids: list[int]) -> list[int]:
-    def is_alive(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-
-    return [pid for pid in pids if is_alive(pid)]
-
-
 def wait_for_tree(root: int, size: int) -> list[int]:
     deadline = time.monotonic() + 10
     while len(found := descendants(root)) < size:
         assert time.monotonic() < deadline, f"only {found} below {root}"
         time.sleep(0.02)
     return found
-
-
-def wait_gone(pids: list[int], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left := alive(pids):
-        assert time.monotonic() < deadline, f"{left} still run"
-        time.sleep(0.02)
 
 
 def wait_for_line(engine: EngineProcess, line: str) -> None:
@@ -68,7 +52,7 @@ async def test_stop_kills_what_ignores_sigterm(tmp_path: Path) -> None:
     engine = await start(tmp_path, STUBBORN)
     tree = await asyncio.to_thread(wait_for_tree, engine.pid, 3)
     assert await engine.stop() == 128 + signal.SIGKILL
-    assert alive(tree) == []
+    assert running(tree) == []
 
 
 async def test_a_second_stop_ends_the_drain(tmp_path: Path) -> None:
@@ -80,7 +64,7 @@ async def test_a_second_stop_ends_the_drain(tmp_path: Path) -> None:
     assert not stopping.done()
     engine.hurry()
     assert await stopping == 128 + signal.SIGKILL
-    assert alive(tree) == []
+    assert running(tree) == []
 
 
 async def test_obituary_tells_how_it_ended_and_where_to_read(tmp_path: Path) -> None:
@@ -113,7 +97,7 @@ async def test_orphans_die_when_the_engine_ends_by_itself(tmp_path: Path) -> Non
     engine = await start(tmp_path, "(setsid sleep 300 &); sleep 0.5; exit 7")
     tree = await asyncio.to_thread(wait_for_tree, engine.pid, 2)
     assert await engine.wait() == 7
-    assert alive(tree) == []
+    assert running(tree) == []
     assert await engine.stop() == 7
 
 
@@ -147,7 +131,7 @@ def test_sigkill_leaves_nothing(tmp_path: Path, victim: str) -> None:
         for process in (launcher, bystander):
             process.kill()
             process.communicate()
-        for pid in alive(tree):
+        for pid in running(tree):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -159,4 +143,4 @@ async def test_what_a_killed_guardian_leaves_is_killed_by_the_launcher(tmp_path:
     os.kill(engine.pid, signal.SIGKILL)
     assert await engine.wait() == -signal.SIGKILL
     await engine.stop()
-    assert alive(tree) == []
+    assert running(tree) == []

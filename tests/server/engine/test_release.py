@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e.stack import running
 
 from k25serve.server.config import Profile, load_profile
 from k25serve.server.engine import leftovers
@@ -18,13 +19,6 @@ from k25serve.server.engine.leftovers import reap
 from k25serve.server.engine.release import wait_released
 from k25serve.server.engine.state import engine_state
 from k25serve.server.errors import PreflightError, StillHeld
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def wait_for_writers(log: Path, count: int) -> list[int]:
@@ -122,7 +116,7 @@ def test_a_guardian_that_still_stops_is_waited_for(tmp_path: Path, profile: Prof
         assert launcher.stdout is not None
         guardian = int(launcher.stdout.readline())
     with engine_state(profile):
-        assert not alive(guardian)
+        assert not running([guardian])
         assert lock.read_text() == str(os.getpid())
 
 
