@@ -25,8 +25,8 @@ def assumptions(machine: Machine, target: TargetFacts, options: EstimateOptions)
         "in proportion",
         f"graphs, activations and buffers of the engine: {RUNTIME_GB:g} GB a GPU; KV cache: bf16, whole on each GPU",
         "rates of all samples are those of the mean length; the prompts' prefill counts, failed requests don't",
-        f"hidden states: bf16, four a token, on up to {DISK_SHARE:.0%} of the disk; parts that are dropped are "
-        "captured again in each epoch",
+        f"hidden states: bf16, four a token, on up to {DISK_SHARE:.0%} of the disk; a part is captured, "
+        "fitted for all epochs and dropped",
         "reading hidden states from the disk keeps up with the fit, writing them with the capture",
     ]
 

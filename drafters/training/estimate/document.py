@@ -96,8 +96,8 @@ def _risks(found: Estimate) -> list[str]:
         f"Memory: {fits}.",
         f"Down time: each engine start reads {found.target.weight_bytes / 1e9:.0f} GB "
         f"({amount(found.target.weight_bytes / found.machine.load_gb_s / 3.6e12)} hours).",
-        f"Disk: {found.target.hidden_bytes_per_token:,} bytes a token; with `capture.disk_budget_bytes` the run keeps "
-        "one part at a time and captures again in each epoch.",
+        f"Disk: {found.target.hidden_bytes_per_token:,} bytes a token; with `hidden_bytes` the run keeps one part "
+        "at a time, each fitted from the drafter of the part before it.",
         "Rates: what is called a guess below can be off by a factor of two. The run prints its own after minutes; "
         "compare before the first night.",
         "Domain: a drafter forgets what the new samples leave out. Keep a share of general ones and look at each class "

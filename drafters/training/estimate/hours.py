@@ -79,13 +79,11 @@ def hours(
     """beside: the trainer fits on the GPUs while the engine holds its weights, so the engine starts once."""
     prompts = options.samples * options.prompt_tokens / speeds.prefill
     answers = options.samples * options.generated_tokens / speeds.decode
-    # Shards that are dropped after use are captured again in each epoch.
-    passes = options.epochs if parts > 1 else 1
-    starts = 1 if beside else passes * parts
-    load = target.weight_bytes / (machine.load_gb_s * 1e9)
+    starts = 1 if beside else parts
+    load = target.weight_bytes / (machine.load_gb_s * 1e9) + machine.start_s
     return Hours(
         regenerate=(prompts + answers) / HOUR if options.regenerate else 0.0,
-        capture=passes * options.tokens / speeds.prefill / HOUR,
+        capture=options.tokens / speeds.prefill / HOUR,
         fit=options.epochs * options.tokens / speeds.fit / HOUR,
         loads=starts * load / HOUR,
     )

@@ -38,7 +38,8 @@ class Rate(Settings):
 class Machine(Settings):
     """`memory_gb`, `load_gb_s`: 1e9 bytes; `memory_gb`, `bf16_tflops`, `memory_tb_s` of one GPU, dense, from `source`.
 
-    `decode`: tokens a second of all requests together, at `decode_concurrency`. `load`: how fast weights are loaded.
+    `decode`: tokens a second of all requests together, at `decode_concurrency`. `load`: how fast weights are loaded;
+    `start_s`: what an engine's start takes besides.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Machine(Settings):
     fit: Rate
     load_gb_s: Positive
     load_source: str
+    start_s: Annotated[float, Field(ge=0)] = 0
 
     @property
     def peak_flops(self) -> float:

@@ -58,8 +58,7 @@ def recommend(found: Estimate) -> str:
 
 def _how(found: Estimate) -> str:
     if found.alternates:
-        again = " and captured again in each epoch" if found.options.epochs > 1 else ""
-        return f"capture and fit take turns over {found.shards} shards, since the disk holds one at a time{again}"
+        return f"capture and fit take turns over {found.shards} parts, since the disk holds one at a time"
     if found.room.beside:
         return "the GPUs hold engine and trainer side by side"
     return "regenerate and capture first, stop the engine, then fit: the GPUs do not hold both"

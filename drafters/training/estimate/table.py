@@ -54,7 +54,7 @@ def fact_lines(found: Estimate) -> list[tuple[str, str]]:
         (
             "hidden states",
             f"{amount(found.hidden_tb)} TB, {target.hidden_bytes_per_token:,} bytes a token"
-            + (f", in {found.shards} shards" if found.alternates else ""),
+            + (f", in {found.shards} parts" if found.alternates else ""),
         ),
         (
             "memory a GPU",

@@ -67,7 +67,7 @@ def test_document_is_of_the_machine_and_profile(tmp_path: Path) -> None:
         "`mine.yaml`",
         "lightseekorg/kimi-k2.5-eagle3-mla",
         "2.30 to 2.345",
-        "in 7 shards",
+        "in 7 parts",
         "b300-x8",
     ):
         assert word in text
