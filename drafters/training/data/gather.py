@@ -14,7 +14,6 @@ from k25serve.drafters.training.data.files import read_rows
 from k25serve.drafters.training.data.formats import read_row
 from k25serve.drafters.training.data.labels import label_of
 from k25serve.drafters.training.data.options import DataOptions
-from k25serve.drafters.training.data.packaged import Packaged
 from k25serve.drafters.training.data.split import order_of, split_of
 from k25serve.drafters.training.data.spool import Entry, Spool
 from k25serve.drafters.training.progress import Progress
@@ -82,6 +81,8 @@ def _conversations(
             yield f"{path}:{number}", conversation
         gathered.inputs.append({"file": str(path), "sha256": sha256, "rows": dict(forms)})
     if options.packaged:
+        from k25serve.drafters.training.data.packaged import Packaged  # with torch: only here
+
         progress.start("packaged chats", options.packaged)
         packaged = Packaged(options.packaged, options.seed)
         for number, conversation in enumerate(packaged, 1):
