@@ -25,6 +25,14 @@ def test_every_command_explains_itself(command: str) -> None:
     assert f"Usage: k25serve {command}" in answer.stdout
 
 
+def test_no_command_line_waits_for_what_one_command_needs() -> None:
+    """The gateway alone is installed without these; each of them takes longer to load than all of the rest."""
+    code = "import sys; import k25serve.server.cli; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+    heavy = {"torch", "transformers", "sglang", "triton", "numpy", "scipy", "safetensors", "tokenizers", "aiohttp"}
+    assert not heavy & set(loaded.split())
+
+
 def test_version_names_the_engine() -> None:
     assert [line.split()[0] for line in call("--version").stdout.splitlines()] == ["k25serve", "sglang", "torch"]
 

@@ -3,9 +3,3 @@
 read (one file a source form) -> check, deduplicate, label -> regenerate, if asked -> render with the target's own chat
 template -> split by conversation -> two data sets on disk and a report. The same inputs and seed give the same hashes.
 """
-
-from k25serve.drafters.training.data.options import DataOptions, Format, Regenerate, Thinking
-from k25serve.drafters.training.data.prepare import prepare
-from k25serve.drafters.training.data.report import DataReport
-
-__all__ = ["DataOptions", "DataReport", "Format", "Regenerate", "Thinking", "prepare"]

@@ -30,12 +30,13 @@ def capture_step(work: Work, folder: RunFolder, name: str, needs: tuple[str, ...
         lambda: capture_all(work, folder),
         lambda: of_states(folder.data, folder.hidden, work.capture_options),
         lambda: remove(folder.hidden),
+        mends=True,
     )
 
 
 def capture_all(work: Work, folder: RunFolder) -> dict[str, Any]:
     """What is sealed already is verified and left alone. Raises TrainingError where the check fails."""
-    from k25serve.drafters.training.capture import plan_shards
+    from k25serve.drafters.training.capture.shards import plan_shards
 
     options = work.capture_options
     if of_states(folder.data, folder.hidden, options) is not None:
@@ -51,7 +52,7 @@ def capture_all(work: Work, folder: RunFolder) -> dict[str, Any]:
 
 
 def _capture(work: Work, folder: RunFolder, shards: tuple[Shard, ...]) -> None:
-    from k25serve.drafters.training.capture import capture
+    from k25serve.drafters.training.capture.run import capture
 
     url, staging = work.capture_engine()
     with work.progress() as progress:

@@ -68,7 +68,7 @@ def _asked(work: Work) -> Any:
 
 
 def _prepare(work: Work) -> dict[str, Any]:
-    from k25serve.drafters.training.data import prepare
+    from k25serve.drafters.training.data.prepare import prepare
 
     with work.progress() as progress:
         report = prepare(work.config.data, work.target, work.folder.data, progress)
@@ -97,7 +97,7 @@ def _clean(work: Work) -> None:
 
 
 def _build(work: Work) -> dict[str, Any]:
-    from k25serve.drafters.training.vocab import build
+    from k25serve.drafters.training.vocab.build import build
 
     with work.progress() as progress:
         report = build(work.config.vocab, work.folder.data, work.target, work.folder.vocab, progress)
