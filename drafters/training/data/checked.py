@@ -48,8 +48,10 @@ def content(value: Any, field: str) -> str | list[Any]:
 
 def tool_calls(value: Any, field: str) -> list[dict[str, Any]]:
     """[{id, type, function: {name, arguments}}]; arguments stay the string or the object that they are."""
+    if not isinstance(value, list):
+        raise BadRow("tool call", field, value, "a list of calls belongs there")
     calls = []
-    for place, call in enumerate(value or ()):
+    for place, call in enumerate(value):
         where = f"{field}[{place}]"
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):

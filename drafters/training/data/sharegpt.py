@@ -27,7 +27,7 @@ def read_sharegpt(row: dict[str, Any]) -> Conversation:
 
 def _message(turn: dict[str, Any], field: str) -> Message:
     said_by = turn.get("from")
-    if said_by not in ROLES:
+    if not isinstance(said_by, str) or said_by not in ROLES:
         raise BadRow("from", f"{field}.from", said_by, f"it must be one of {', '.join(ROLES)}")
     role = ROLES[said_by]
     message: Message = {"role": role, "content": checked.text(turn.get("value"), f"{field}.value")}

@@ -44,6 +44,7 @@ class SplitWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Even where it is empty: a stream without a batch is no data set.
         self._write()
         self._stream.close()
 
@@ -74,7 +75,9 @@ class SplitWriter:
         shown = datasets.is_progress_bar_enabled()
         datasets.disable_progress_bars()
         try:
-            datasets.Dataset.from_file(str(self._path)).save_to_disk(str(folder))
+            rows = datasets.Dataset.from_file(str(self._path))
+            # datasets 5.1 saves an empty set in no file, and cannot load that.
+            rows.save_to_disk(str(folder), num_shards=None if len(rows) else 1)
         finally:
             if shown:
                 datasets.enable_progress_bars()
@@ -83,6 +86,5 @@ class SplitWriter:
     def _write(self) -> None:
         import pyarrow as pa
 
-        if self._waiting:
-            self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, self._schema))
-            self._waiting.clear()
+        self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, self._schema))
+        self._waiting.clear()

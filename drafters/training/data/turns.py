@@ -3,7 +3,8 @@
 Both come from the template itself. The prompt is the messages before the turn with the generation prompt; what the
 model writes is what the template adds to that prompt once the turn is there. Kimi-K2.5's template leaves the reasoning
 out of every turn up to the last one without a tool call, so of the very turn that is to be learnt: its reasoning is
-then taken from a rendering of the same turn with a tool call, where the template keeps it.
+then taken from a rendering of the same turn with a tool call, where the template keeps it, as it keeps there the
+reasoning of the calls before, which the engine's prompt holds too.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from k25serve.drafters.training.data.conversation import REASONING, Conversation
 from k25serve.drafters.training.data.options import Thinking
 
 PROBE = {"id": "functions.probe:0", "type": "function", "function": {"name": "probe", "arguments": "{}"}}
+QUESTION = {"role": "user", "content": "?"}
 
 
 @dataclass(frozen=True)
@@ -55,40 +57,50 @@ class TurnRenderer:
 
     def _turn(self, before: list[Message], message: Message, tools: list[Any] | None) -> Turn:
         if not message.get(REASONING):
-            prompt, written = self._continued(before, message, tools, thinking=False)
-            return Turn(prompt, written, thinking=False)
+            return Turn(*self._continued(before, message, tools, thinking=False), thinking=False)
         prompt, written = self._continued(before, message, tools, thinking=True)
         if not _shows(written, message):
             kept = self._kept_reasoning(prompt, before, message, tools)
             if kept is None:
                 without = {key: value for key, value in message.items() if key != REASONING}
-                prompt, written = self._continued(before, without, tools, thinking=False)
-                return Turn(prompt, written, thinking=False, reasoning_lost=True)
+                answer = self._continued(before, without, tools, thinking=False)
+                return Turn(*answer, thinking=False, reasoning_lost=True)
             written = kept + written[written.index(THINK_END) :]
         return Turn(prompt, written, thinking=True)
 
     def _continued(
         self, before: list[Message], message: Message, tools: list[Any] | None, thinking: bool
     ) -> tuple[str, str]:
+        """The prompt, and what the template adds to it with the turn. Raises BadRow where that is no continuation."""
         prompt = self._text(before, tools, thinking, generate=True)
-        whole = self._text([*before, message], tools, thinking, generate=False)
-        if not whole.startswith(prompt):
+        written = _added(prompt, self._text([*before, message], tools, thinking, generate=False))
+        if written is None and self._with_call(prompt, before, message, tools, thinking) is not None:
+            # The turn itself makes the template forget reasoning before it, which the engine's prompt still holds.
+            alone = self._text([QUESTION], tools, thinking, generate=True)
+            written = _added(alone, self._text([QUESTION, message], tools, thinking, generate=False))
+        if written is None:
             raise BadRow(
                 "template",
                 f"messages[{len(before)}]",
                 message.get("content"),
                 "the target's chat template does not continue its own generation prompt here; mend the template",
             )
-        return prompt, whole[len(prompt) :]
+        return prompt, written
 
     def _kept_reasoning(
         self, prompt: str, before: list[Message], message: Message, tools: list[Any] | None
     ) -> str | None:
         """The reasoning as the template writes it, up to `</think>`; None where it shows it in no form."""
-        whole = self._text([*before, message | {"tool_calls": [PROBE]}], tools, True, generate=False)
-        head, found, _ = whole.removeprefix(prompt).partition(THINK_END)
-        shown = whole.startswith(prompt) and found and message[REASONING].strip() in head
-        return head if shown else None
+        head, found, _ = (self._with_call(prompt, before, message, tools, True) or "").partition(THINK_END)
+        return head if found and message[REASONING].strip() in head else None
+
+    def _with_call(
+        self, prompt: str, before: list[Message], message: Message, tools: list[Any] | None, thinking: bool
+    ) -> str | None:
+        """What the template adds to the prompt for a turn that calls a tool; None where the turn has calls already."""
+        if message.get("tool_calls"):
+            return None
+        return _added(prompt, self._text([*before, message | {"tool_calls": [PROBE]}], tools, thinking, generate=False))
 
     def _text(self, messages: list[Message], tools: list[Any] | None, thinking: bool, generate: bool) -> str:
         import jinja2
@@ -114,3 +126,8 @@ def _shows(written: str, message: Message) -> bool:
     """Whether the reasoning stands before `</think>`; a turn without the mark can't be completed, so it counts too."""
     head, found, _ = written.partition(THINK_END)
     return not found or message[REASONING].strip() in head
+
+
+def _added(prompt: str, whole: str) -> str | None:
+    """What `whole` has more than `prompt`; None where it does not begin with it."""
+    return whole[len(prompt) :] if whole.startswith(prompt) else None
