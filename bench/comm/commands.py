@@ -70,8 +70,8 @@ def run(
     from k25serve.bench.comm import sweep
     from k25serve.bench.comm.report import Paths, Plan
     from k25serve.bench.comm.variants import DEFAULT, VARIANTS
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.provenance import Recorder
+    from k25serve.server.outputs import check_folder
 
     _known("--variant", variants or [], VARIANTS)
     _known("--path", paths or [], get_args(Paths))
@@ -105,8 +105,8 @@ def preflight(ranks: Ranks = None, backend: Backend = "auto", limit: Limit = 60.
     """
     from k25serve.bench.comm.sweep import preflight as check
     from k25serve.bench.comm.table import advice
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.provenance import Recorder
+    from k25serve.server.outputs import check_folder
 
     check_folder("--results", results)
     recorder = Recorder("comm")

@@ -30,9 +30,9 @@ def expert_budget_command(
     """
     from dataclasses import asdict
 
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.provenance import Recorder, write
     from k25serve.drafters.gate.prompts import FILE
+    from k25serve.server.outputs import check_folder
 
     check_folder("--results", results)
     recorder = Recorder("expert-budget")

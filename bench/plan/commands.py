@@ -88,12 +88,12 @@ def predict(
 
     Verdict: pays or costs where the 90 % interval lies on one side of 1, else even.
     """
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.grid import predict_grid
     from k25serve.bench.plan.report import plan_data
     from k25serve.bench.plan.table import show_plan
     from k25serve.bench.provenance import Recorder, write
+    from k25serve.server.outputs import check_folder
 
     check_folder("--results", results)
     recorder = Recorder("plan")
@@ -133,11 +133,11 @@ def validate(
     results: Results = None,
 ) -> None:
     """Errors on data that was not fitted: columns left out, longer contexts, another run. Exit code 1 above the bar."""
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.plan.report import check_row
     from k25serve.bench.plan.table import show_checks
     from k25serve.bench.plan.validate import validate as check
     from k25serve.bench.provenance import Recorder, write
+    from k25serve.server.outputs import check_folder
 
     check_folder("--results", results)
     recorder = Recorder("plan-validate")
@@ -253,11 +253,11 @@ def adaptive(
     """
     import orjson
 
-    from k25serve.bench.outputs import check_file
     from k25serve.bench.plan.acceptance import load_accept
     from k25serve.bench.plan.adaptive import adaptive_config, check_profile
     from k25serve.bench.plan.step_costs import step_costs, with_costs
     from k25serve.server.config import load_profile
+    from k25serve.server.outputs import check_file
 
     check_file("FILE", output)
     if profile is not None:

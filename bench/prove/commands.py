@@ -83,7 +83,6 @@ def prove_command(
     import uvloop
 
     from k25serve.bench.ab.systemd import Systemctl
-    from k25serve.bench.outputs import check_folder
     from k25serve.bench.prove import campaign
     from k25serve.bench.prove.configuration import Configuration, Targets, fingerprint
     from k25serve.bench.prove.journal import Journal, alone
@@ -91,6 +90,7 @@ def prove_command(
     from k25serve.bench.prove.run import pending, run_campaign
     from k25serve.bench.prove.step import Scene
     from k25serve.server.errors import UserError
+    from k25serve.server.outputs import check_folder
 
     say = _teller()
     if restore is not None:

@@ -32,12 +32,12 @@ def page(
 
     The page asks nothing of any network. What no file tells is named under "Not measured".
     """
-    from k25serve.bench.outputs import check_file
     from k25serve.bench.report import html
     from k25serve.bench.report import markdown as as_markdown
     from k25serve.bench.report.build import build
     from k25serve.bench.report.campaign import load_campaign
     from k25serve.bench.report.sources import read_sources
+    from k25serve.server.outputs import check_file
 
     check_file("--out", out)
     check_file("--markdown", markdown)
@@ -56,11 +56,11 @@ def state(
     campaign: CampaignFile = None,
 ) -> None:
     """Where the campaign stands, as Markdown: goal, constraints, discoveries, done, running, next, files."""
-    from k25serve.bench.outputs import check_file
     from k25serve.bench.report import markdown as as_markdown
     from k25serve.bench.report.campaign import load_campaign
     from k25serve.bench.report.sources import read_sources
     from k25serve.bench.report.state import state as build
+    from k25serve.server.outputs import check_file
 
     check_file("--out", out)
     text = as_markdown.render(build(read_sources(paths), load_campaign(campaign)))

@@ -48,9 +48,9 @@ def show(
     meanwhile). Missing or double ranks, and cut files, are errors. Files are read as streams, one rank after the other:
     memory is about 150 bytes for each device event of a rank, whatever the size of the files.
     """
-    from k25serve.bench.outputs import check_file, check_folder
     from k25serve.bench.provenance import Recorder, write
     from k25serve.bench.trace import page, table
+    from k25serve.server.outputs import check_file, check_folder
 
     check_file("--html", html)
     check_folder("--results", results)
@@ -92,9 +92,9 @@ def synth(
     ] = 1000,
 ) -> None:
     """Write large traces with known content, to measure the reader with."""
-    from k25serve.bench.outputs import check_folder, check_space
     from k25serve.bench.trace.synthetic import write_large
     from k25serve.server.errors import UserError
+    from k25serve.server.outputs import check_folder, check_space
 
     if not folder.is_dir():
         raise UserError(f"DIR {folder}: no such folder; make it first")
@@ -128,11 +128,11 @@ def hta(
     """Side by side with HolisticTraceAnalysis: speed, memory, answers. It is run in its own interpreter."""
     import shutil
 
-    from k25serve.bench.outputs import check_folder, check_space
     from k25serve.bench.provenance import Recorder, write
     from k25serve.bench.trace.hta import check_interpreter, compare, limits, read_alone
     from k25serve.bench.trace.synthetic import write_large
     from k25serve.server.errors import UserError
+    from k25serve.server.outputs import check_folder, check_space
 
     check_folder("--results", results)
     check_folder("--scratch", scratch)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from k25serve.bench.outputs import check_file
 from k25serve.patches.compile.baseline import Baseline
 from k25serve.patches.compile.gate import Report, run
 from k25serve.patches.compile.report import as_json, show
 from k25serve.patches.compile.sglang_kernels import SGLangKernels, installed_folder, load
 from k25serve.patches.kernels.mla_verify.tiles import SHARED_LIMIT
 from k25serve.server.errors import UserError
+from k25serve.server.outputs import check_file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
