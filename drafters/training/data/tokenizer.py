@@ -7,7 +7,8 @@ from typing import Any
 
 from k25serve.drafters.checkpoint import end_tokens, read_tokens
 from k25serve.drafters.checkpoint.errors import TrainingError
-from k25serve.drafters.checkpoint.json_file import read_object
+from k25serve.drafters.checkpoint.json_file import read_object, read_object_if_there
+from k25serve.drafters.checkpoint.tokens import CONFIG
 from k25serve.drafters.vocab.special import TURN_END
 
 
@@ -23,10 +24,11 @@ def load_tokenizer(target: Path, trust_remote_code: bool) -> Any:
         )
     except (ImportError, KeyError, OSError, TypeError, ValueError) as error:
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        # transformers' own words on this vary, and do not name the option here.
+        maps = read_object_if_there(target / CONFIG).get("auto_map")
+        own_code = isinstance(maps, dict) and "AutoTokenizer" in maps and not trust_remote_code
         remedy = (
-            "download the folder again"
-            if trust_remote_code or "trust_remote_code" not in str(error)
-            else "if you trust that folder's Python files, pass --trust-remote-code"
+            "if you trust that folder's Python files, pass --trust-remote-code" if own_code else "download it again"
         )
         raise TrainingError(f"--target {target}: its tokenizer cannot be loaded ({line}); {remedy}") from None
     if not tokenizer.chat_template:

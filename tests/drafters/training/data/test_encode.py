@@ -76,9 +76,9 @@ def encode(encoder: Any, *messages: dict[str, Any], tools: tuple[dict[str, Any],
 
 
 def test_the_tiny_targets_own_mask(tokenizer: Any, make_encoder: Any) -> None:
-    """Hundreds of chats of every kind: ids and mask are those that the packaged pair was trained with."""
+    """Chats of every kind: ids and mask are those that the packaged pair was trained with."""
     tiny = TinyEncoder(tokenizer)
-    chats = training_chats(read_corpus(30), seed=0, limit=100)
+    chats = training_chats(read_corpus(30), seed=0, limit=60)
     for chat, encoded in zip(
         chats, make_encoder().encode([Conversation(c.messages, c.tools) for c in chats]), strict=True
     ):

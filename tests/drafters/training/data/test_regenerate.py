@@ -11,8 +11,10 @@ from aiohttp import web
 
 from k25serve.drafters.checkpoint.errors import DrafterError, TrainingError
 from k25serve.drafters.tiny import TARGET
-from k25serve.drafters.training.data import DataOptions, DataReport, prepare
 from k25serve.drafters.training.data import regenerate as module
+from k25serve.drafters.training.data.options import DataOptions
+from k25serve.drafters.training.data.prepare import prepare
+from k25serve.drafters.training.data.report import DataReport
 from k25serve.drafters.training.progress import Silent
 
 CALL = {"id": "functions.w:0", "type": "function", "function": {"name": "w", "arguments": "{}"}}
