@@ -13,33 +13,30 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from k25serve.bench.cli import app as bench_app
-from k25serve.bench.prove.commands import prove_command
-from k25serve.deploy.commands import app as deploy_app
-from k25serve.deploy.doctor.commands import app as doctor_app
-from k25serve.drafters.cli import app as drafter_app
-from k25serve.patches.commands import app as patches_app
 from k25serve.server import usage
-from k25serve.server.ab import app as ab_app
 from k25serve.server.config import Profile, load_profile, profile_names
 from k25serve.server.errors import ConfigError, UserError
 from k25serve.server.host import boot_engine, start_record
+from k25serve.server.lazy import lazily
 from k25serve.server.notify import status
 
+ELSEWHERE = {
+    "drafter": "k25serve.drafters.cli:app",
+    "bench": "k25serve.bench.cli:app",
+    "ab": "k25serve.server.ab:app",
+    "patches": "k25serve.patches.commands:app",
+    "deploy": "k25serve.deploy.commands:app",
+    "doctor": "k25serve.deploy.doctor.commands:app",
+    "prove": "k25serve.bench.prove.commands:prove_command",
+}
 app = typer.Typer(
+    cls=lazily(ELSEWHERE),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Serve Kimi-K2.5 with SGLang and EAGLE-3 behind a thin OpenAI-compatible gateway. "
     "`k25serve demo` needs nothing: it serves a packaged tiny model, on the CPU where there is no GPU.",
 )
-app.add_typer(drafter_app, name="drafter")
-app.add_typer(bench_app, name="bench")
-app.add_typer(ab_app, name="ab")
-app.add_typer(patches_app, name="patches")
-app.add_typer(deploy_app, name="deploy")
-app.add_typer(doctor_app, name="doctor")
-app.command("prove")(prove_command)
 console = Console(stderr=True, soft_wrap=True)
 
 ProfileName = Annotated[

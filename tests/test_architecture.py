@@ -59,10 +59,8 @@ def test_imports(path: Path) -> None:
         if name.startswith("server/"):
             assert not starts(module, "torch"), f"{name} imports {module}: a gateway starts without torch"
             is_data = starts(module, "k25serve.patches.manifest", "k25serve.patches.adaptive.costs")
-            is_command = name == "server/cli.py" and module == "k25serve.patches.commands"
-            assert is_data or is_command or not starts(module, "k25serve.patches"), f"{name} imports {module}"
-            allowed = name in ("server/cli.py", "server/host.py")
-            assert allowed or not starts(module, "k25serve.bench"), f"{name} imports {module}"
+            assert is_data or not starts(module, "k25serve.patches"), f"{name} imports {module}"
+            assert name == "server/host.py" or not starts(module, "k25serve.bench"), f"{name} imports {module}"
         if name.startswith("drafters/"):
             assert not starts(module, "k25serve.server", "k25serve.patches", "k25serve.bench"), (
                 f"{name} imports {module}"

@@ -1,10 +1,13 @@
 """The console script as a user calls it: every command is there, every mistake is short and ends with exit code 2."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from k25serve.server.cli import ELSEWHERE
 
 COMMAND = Path(sys.executable).with_name("k25serve")
 COMMANDS = (
@@ -25,12 +28,10 @@ def test_every_command_explains_itself(command: str) -> None:
     assert f"Usage: k25serve {command}" in answer.stdout
 
 
-def test_no_command_line_waits_for_what_one_command_needs() -> None:
-    """The gateway alone is installed without these; each of them takes longer to load than all of the rest."""
-    code = "import sys; import k25serve.server.cli; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
-    heavy = {"torch", "transformers", "sglang", "triton", "numpy", "scipy", "safetensors", "tokenizers", "aiohttp"}
-    assert not heavy & set(loaded.split())
+def test_the_whole_help_names_every_group() -> None:
+    told = call("--help").stdout
+    for name in (*COMMANDS[:5], *ELSEWHERE):
+        assert re.search(rf"^│ {name} +\w", told, re.MULTILINE), name
 
 
 def test_version_names_the_engine() -> None:
