@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 
 from k25serve.bench.gpu.booted import Booted, boot_bare
-from k25serve.bench.gpu.rank_model import write_drafter, write_profile, write_target
+from k25serve.bench.gpu.rank_model import LAYERS, write_drafter, write_profile, write_target
 from k25serve.bench.gpu.start import STOCK_VERIFY, Start
 
 READY_S = 420.0
@@ -28,15 +28,19 @@ class Bench:
     how: Start
 
 
-def prepare(how: Start, ranks: int) -> Bench:
-    """Write model, drafter and profile under the folder's MODEL, which must not exist."""
+def prepare(how: Start, ranks: int, eighths: int | None = None, layers: int = LAYERS) -> Bench:
+    """Write model, drafter and profile under the folder's MODEL, which must not exist.
+
+    eighths: of Kimi-K2.5's width; as many as ranks where it is None, so that a rank holds one.
+    """
     folder = how.folder / MODEL
-    target = write_target(folder / "target", ranks)
+    eighths = ranks if eighths is None else eighths
+    target = write_target(folder / "target", eighths, layers)
     return Bench(
         how.folder,
         ranks,
         write_profile(folder / "profile.yaml", target, ranks),
-        write_drafter(folder / "drafter", ranks),
+        write_drafter(folder / "drafter", eighths, layers),
         how,
     )
 

@@ -52,14 +52,23 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def boot(
-    name: str, profile: str, overrides: Sequence[str], folder: Path, *, ready_s: float, given_up: Event
+    name: str,
+    profile: str,
+    overrides: Sequence[str],
+    folder: Path,
+    *,
+    ready_s: float,
+    given_up: Event,
+    at: Sequence[int] = (),
 ) -> Iterator[Booted]:
     """`k25serve serve` with a profile and `--set` values; stopped with SIGTERM at the end.
+
+    at: ports of the engine and the gateway; free ones otherwise.
 
     Raises ProofError with the end of what was printed where it ends, isn't ready after `ready_s` seconds, or
     `given_up` is set before.
     """
-    engine_port, gateway_port = free_ports(2)
+    engine_port, gateway_port = at or free_ports(2)
     ports = (f"engine.port={engine_port}", f"gateway.port={gateway_port}")
     sets = [part for value in (*overrides, *ports) for part in ("--set", value)]
     command = [*K25SERVE, "serve", "--profile", profile, *sets]

@@ -5,11 +5,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from k25serve.bench.gpu.arms import ACCEPT_LENGTH, STEPS
-from k25serve.bench.plan.calibration import AllReduce, Calibration, Point
+from k25serve.bench.plan.architecture import load_architecture
+from k25serve.bench.plan.calibration import AllReduce, Calibration
 from k25serve.bench.plan.model import Planner
 
 SHORT = 128  # the shortest prefix measured stands for no context
 MODEL = "kimi-k2.5"
+NO_LINK = AllReduce(alpha_us=0, beta_us_per_kib=0, calls=0, source="one GPU")
 FITTED = (1, 1024)  # batch and prefix of the one cell that the cost of a draft token is taken from
 
 
@@ -30,19 +32,33 @@ class Predicted:
         return self.predicted_cycle_ms / self.cycle_ms - 1
 
 
-def predict(arms: dict[str, list[dict[str, Any]]], arm: str = "eagle3") -> list[Predicted]:
+def predict(
+    arms: dict[str, list[dict[str, Any]]],
+    arm: str = "eagle3",
+    *,
+    ranks: int = 1,
+    link: AllReduce = NO_LINK,
+    model: str = MODEL,
+    fitted: tuple[int, int] = FITTED,
+) -> list[Predicted]:
     """Every cell of `arm` that plain decode was measured at too; [] where either is missing.
+
+    link: what an all-reduce costs between the ranks; fitted: batch and prefix that the cost of drafts is taken from.
 
     The verify kernel reads a prefix once for all draft tokens of a request, so `verify_rows` is requests.
     """
     plain, drafted = arms.get("none", []), arms.get(arm, [])
-    fitted = _find(drafted, *FITTED)
-    if not plain or fitted is None:
+    first = _find(drafted, *fitted)
+    if not plain or first is None:
         return []
-    bare = Planner.build(_calibration(plain), verify_rows="requests")
-    rows = FITTED[0]
-    verify = bare.curve.step_ms(rows * (STEPS + 1), FITTED[1], rows)
-    draft = max(_cycle_ms(fitted) - verify, 0.0) / STEPS
+    bare = Planner.build(
+        Calibration.model_validate(calibration(plain, ranks=ranks, link=link, model=model)),
+        load_architecture(model),
+        verify_rows="requests",
+    )
+    rows, prefix = fitted
+    verify = bare.curve.step_ms(rows * (STEPS + 1), prefix, rows)
+    draft = max(cycle_ms(first) - verify, 0.0) / STEPS
     found = []
     for row in drafted:
         batch, prefix = row["batch"], row["prefix"]
@@ -51,57 +67,72 @@ def predict(arms: dict[str, list[dict[str, Any]]], arm: str = "eagle3") -> list[
             continue
         cycle = bare.curve.step_ms(batch * (STEPS + 1), prefix, batch) + STEPS * draft
         base = bare.curve.step_ms(batch, prefix)
+        length = float(row.get("accept_length", ACCEPT_LENGTH))
         found.append(
             Predicted(
                 batch=batch,
                 prefix=prefix,
-                cycle_ms=_cycle_ms(row),
+                cycle_ms=cycle_ms(row),
                 predicted_cycle_ms=cycle,
-                speedup=ACCEPT_LENGTH * _step_ms(alone) / _cycle_ms(row),
-                predicted_speedup=ACCEPT_LENGTH * base / cycle,
+                speedup=length * step_ms(alone) / cycle_ms(row),
+                predicted_speedup=length * base / cycle,
             )
         )
     return found
 
 
-def _calibration(plain: Sequence[dict[str, Any]]) -> Calibration:
-    points = [
-        Point(
-            concurrency=row["batch"],
-            context=0 if row["prefix"] <= SHORT else row["prefix"],
-            tok_s=1000 * row["batch"] / _step_ms(row),
-        )
-        for row in plain
-    ]
-    return Calibration(
-        name="measured",
-        source="the speed stage's plain decode",
-        engine="SGLang",
-        precision="bf16",
-        hardware="this GPU",
-        drafter="none",
-        model=MODEL,
-        ranks=1,
-        all_reduce=AllReduce(alpha_us=0, beta_us_per_kib=0, calls=0, source="one GPU"),
-        points=tuple(points),
-    )
+def calibration(
+    plain: Sequence[dict[str, Any]],
+    drafted: Sequence[dict[str, Any]] = (),
+    *,
+    ranks: int,
+    link: AllReduce,
+    model: str = MODEL,
+) -> dict[str, Any]:
+    """The measurement as `bench plan --calibration FILE` reads it: plain decode, and cycles by their accept length."""
+    points = [_point(row, 1000 * row["batch"] / step_ms(row)) for row in plain]
+    for row in drafted:
+        length = float(row["accept_length"])
+        speed = 1000 * row["batch"] * length / cycle_ms(row)
+        points.append(_point(row, speed) | {"k": STEPS, "accept_rate": min(1.0, max(0.0, (length - 1) / STEPS))})
+    return {
+        "name": "measured",
+        "source": "step times of this machine",
+        "engine": "SGLang",
+        "precision": "as served",
+        "hardware": "this machine",
+        "drafter": "EAGLE-3" if drafted else "none",
+        "model": model,
+        "ranks": ranks,
+        "all_reduce": link.model_dump(),
+        "points": points,
+    }
+
+
+def _point(row: dict[str, Any], tok_s: float) -> dict[str, Any]:
+    return {
+        "concurrency": row["batch"],
+        "context": 0 if row["prefix"] <= SHORT else row["prefix"],
+        "tok_s": tok_s,
+    }
 
 
 def _find(rows: Sequence[dict[str, Any]], batch: int, prefix: int) -> dict[str, Any] | None:
     return next((row for row in rows if (row["batch"], row["prefix"]) == (batch, prefix)), None)
 
 
-def _step_ms(row: dict[str, Any]) -> float:
+def step_ms(row: dict[str, Any]) -> float:
+    """A step of plain decode."""
     return float(row["steps_by_mode"]["decode"]["mean_us"]) / 1000
 
 
-def _cycle_ms(row: dict[str, Any]) -> float:
+def cycle_ms(row: dict[str, Any]) -> float:
     """One verify step and the drafting around it."""
     modes = row["steps_by_mode"]
     return float(sum(modes[mode]["mean_us"] for mode in ("target_verify", "draft", "draft_extend"))) / 1000
 
 
-def markdown(found: Sequence[Predicted]) -> str:
+def markdown(found: Sequence[Predicted], fitted: tuple[int, int] = FITTED) -> str:
     """A row a cell, and the mean error over those that nothing was fitted to."""
     if not found:
         return "No prediction: plain decode or EAGLE-3 was not measured."
@@ -114,7 +145,7 @@ def markdown(found: Sequence[Predicted]) -> str:
             f"| {one.prefix} | {one.batch} | {one.cycle_ms:.2f} | {one.predicted_cycle_ms:.2f} | {one.error:+.0%} "
             f"| {one.speedup:.2f} | {one.predicted_speedup:.2f} |"
         )
-    errors = [abs(one.error) for one in found if (one.batch, one.prefix) != FITTED]
+    errors = [abs(one.error) for one in found if (one.batch, one.prefix) != fitted]
     if errors:
         lines.append(f"\nMean error of the cycle where nothing was fitted: {sum(errors) / len(errors):.0%}.")
     return "\n".join(lines)

@@ -25,13 +25,15 @@ from k25serve.bench.gpu import kernels, parity, report
 from k25serve.bench.gpu.arms import ARMS, MODEL
 from k25serve.bench.gpu.booted import ProofError
 from k25serve.bench.gpu.on_arms import arms, run
+from k25serve.bench.gpu.ranks import steps
+from k25serve.bench.gpu.ranks.setting import Setting, check_ranks, device_of, forbid_multicast
 from k25serve.bench.gpu.start import Start
 from k25serve.bench.gpu.together import Together
 from k25serve.bench.provenance import Recorder
 from k25serve.server.config.shown import shown
 from k25serve.server.errors import UserError
 
-STAGES = ("kernels", "parity", "speed", "trace")
+STAGES = ("kernels", "parity", "speed", "trace", "tp")
 ON_ARMS = ("speed", "trace")
 
 
@@ -61,6 +63,11 @@ def _run(options: argparse.Namespace) -> int:
     on_arms, names = tuple(stage for stage in ON_ARMS if stage in options.stage), options.arms.split(",")
     if unknown := [name for name in names if name not in ARMS]:
         raise ProofError(f"--arms has {', '.join(map(shown, unknown))}; choose from {', '.join(ARMS)}")
+    device = device_of(options.profile, tuple(options.set))
+    check_ranks(options.tp, device)
+    if "tp" in options.stage and options.tp == 1:
+        raise ProofError("--stage tp --tp 1: compares ranks; give --tp 2, 4 or 8")
+    steps_named = steps.chosen(options.steps, device)
     if on_arms and (options.out / MODEL).exists():
         raise ProofError(f"--out {options.out}: holds the {MODEL} folder of an earlier run; give another folder")
     try:
@@ -71,8 +78,13 @@ def _run(options: argparse.Namespace) -> int:
     given = (*options.set, *((f"engine.tp={options.tp}",) if options.tp > 1 else ()))
     how = Start(given, engine_args, options.out.resolve())
     failed = []
+    if options.tp > 1:
+        forbid_multicast()
     if "kernels" in options.stage:
         failed.append(_recorded(("kernels",), lambda: {"kernels": kernels.run(how.folder)}, options))
+    if "tp" in options.stage:
+        setting = Setting(options.tp, options.profile, device, how)
+        failed.append(_recorded(("tp",), lambda: {"tp": steps.run(setting, steps_named)}, options))
     starts = parity.arms(how, options.profile) if "parity" in options.stage else {}
     starts |= arms(how, options.tp, names) if on_arms else {}
     with Together(starts) as engines:
@@ -113,7 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", default="gpu-tiny", metavar="NAME|FILE", help="of the parity stage")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of `k25serve serve`")
     parser.add_argument("--engine-args", default="", metavar="TEXT", help="SGLang arguments for every engine")
-    parser.add_argument("--tp", type=int, default=1, choices=(1, 2, 4, 8), help="GPUs; the model grows with them")
+    parser.add_argument("--tp", type=int, default=1, metavar="N", help="ranks, 1, 2, 4 or 8: a GPU each, or over gloo")
+    parser.add_argument("--steps", default="all", metavar="LIST", help=f"of tp: {', '.join(steps.STEPS)}; all")
     parser.add_argument("--arms", default=",".join(ARMS[:4]), metavar="LIST", help=f"of {', '.join(ARMS)}")
     parser.add_argument("--finish", type=Path, nargs="+", metavar="FILE", help="raw results of another machine")
     parser.add_argument("--results", type=Path, default=Path("bench/results"), metavar="DIR", help="bench/results")

@@ -17,24 +17,23 @@ HEADS, EXPERT_WIDTH, DENSE_WIDTH, VOCABULARY = 8, 256, 2304, 20480  # a rank of 
 LAYERS = 6  # 23 GB at TP=1, so that a GPU holds an engine of every arm
 CONTEXT = 40960
 DRAFT_VOCABULARY = 4096  # an eighth of 32K
-AUX_LAYERS = (2, 3, 5)
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 
 
-def write_target(folder: Path, ranks: int) -> Path:
-    """Config and tokenizer of the model for `ranks` ranks; the engine makes the weights (`--load-format dummy`)."""
+def write_target(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
+    """Config and tokenizer of so many eighths of the model; the engine makes the weights (`--load-format dummy`)."""
     folder.mkdir(parents=True)
     for name in FILES:
         shutil.copy(TARGET / name, folder)
     text: dict[str, Any] = json.loads((TARGET / "config.json").read_text())["text_config"]
     text |= {
-        "vocab_size": VOCABULARY * ranks,
+        "vocab_size": VOCABULARY * eighths,
         "hidden_size": HIDDEN,
-        "intermediate_size": DENSE_WIDTH * ranks,
-        "moe_intermediate_size": EXPERT_WIDTH * ranks,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS * ranks,
-        "num_key_value_heads": HEADS * ranks,
+        "intermediate_size": DENSE_WIDTH * eighths,
+        "moe_intermediate_size": EXPERT_WIDTH * eighths,
+        "num_hidden_layers": layers,
+        "num_attention_heads": HEADS * eighths,
+        "num_key_value_heads": HEADS * eighths,
         "n_routed_experts": EXPERTS,
         "num_experts_per_tok": TOP_EXPERTS,
         "routed_scaling_factor": 2.827,
@@ -48,17 +47,17 @@ def write_target(folder: Path, ranks: int) -> Path:
     return folder
 
 
-def write_drafter(folder: Path, ranks: int) -> Path:
-    """A random EAGLE-3 drafter for it: one Llama layer, 8 heads a rank, a pruned vocabulary. Needs torch."""
+def write_drafter(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
+    """A random EAGLE-3 drafter for it: one Llama layer, 8 heads an eighth, a pruned vocabulary. Needs torch."""
     import torch
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True)
-    heads, head_dim, width, vocabulary = HEADS * ranks, 128, DENSE_WIDTH * ranks, DRAFT_VOCABULARY * ranks
+    heads, head_dim, width, vocabulary = HEADS * eighths, 128, DENSE_WIDTH * eighths, DRAFT_VOCABULARY * eighths
     config = {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
-        "vocab_size": VOCABULARY * ranks,
+        "vocab_size": VOCABULARY * eighths,
         "draft_vocab_size": vocabulary,
         "hidden_size": HIDDEN,
         "intermediate_size": width,
@@ -74,7 +73,10 @@ def write_drafter(folder: Path, ranks: int) -> Path:
         "attention_bias": False,
         "mlp_bias": False,
         "tie_word_embeddings": False,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(AUX_LAYERS), "use_aux_hidden_state": True},
+        "eagle_config": {
+            "eagle_aux_hidden_state_layer_ids": [1 + layers // 6, layers // 2, layers - 1],
+            "use_aux_hidden_state": True,
+        },
         "torch_dtype": "bfloat16",
     }
     (folder / "config.json").write_text(json.dumps(config, indent=1))
@@ -98,7 +100,7 @@ def write_drafter(folder: Path, ranks: int) -> Path:
         tensors[f"{name}.weight"] = torch.ones(HIDDEN, dtype=torch.bfloat16)
     hot = torch.arange(vocabulary) * (VOCABULARY // DRAFT_VOCABULARY)
     tensors["d2t"] = hot - torch.arange(vocabulary)
-    tensors["t2d"] = torch.zeros(VOCABULARY * ranks, dtype=torch.bool).index_fill_(0, hot, True)
+    tensors["t2d"] = torch.zeros(VOCABULARY * eighths, dtype=torch.bool).index_fill_(0, hot, True)
     save_file(tensors, folder / "model.safetensors")
     return folder
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from k25serve.bench import provenance
 from k25serve.bench.gpu import kernels, parity, prediction, speed
 from k25serve.bench.gpu.booted import ProofError
+from k25serve.bench.gpu.ranks import steps
 from k25serve.server.config.shown import shown
 
 ROWS_OF_ARM: dict[str, Callable[[Any], Any]] = {
@@ -116,4 +117,5 @@ REPORTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "gpu-parity": parity.markdown,
     "gpu-speed": _speed,
     "gpu-trace": _trace,
+    "gpu-tp": steps.markdown,
 }

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from k25serve.bench.gpu.booted import Booted
@@ -12,32 +13,45 @@ from k25serve.bench.gpu.rank_model import VOCABULARY
 from k25serve.bench.gpu.scrape import Scrape, scrape
 
 STEP = "k25serve_engine_step_seconds"
-PREFIXES, BATCHES = (1024, 8192, 32768), (1, 4, 16)
-PLAIN = ((1, 128), (4, 128), (16, 128), (64, 128), (64, 1024))
-"""More batches and prefixes of plain decode: a step of 64 tokens is what verifying four drafts of sixteen costs."""
-TOKENS = 256
 
 
-def measure(engine: Booted, arm: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Cells:
+    """What is measured: `tokens` tokens a request, at each (batch, prefix) of every arm, and of plain decode alone."""
+
+    corners: tuple[tuple[int, int], ...]
+    plain: tuple[tuple[int, int], ...]
+    tokens: int
+    vocabulary: int
+
+
+# A step of 64 tokens is what verifying four drafts of sixteen costs.
+K25 = Cells(
+    corners=tuple((batch, prefix) for prefix in (1024, 8192, 32768) for batch in (1, 4, 16)),
+    plain=((1, 128), (4, 128), (16, 128), (64, 128), (64, 1024)),
+    tokens=256,
+    vocabulary=VOCABULARY,
+)
+
+
+def measure(engine: Booted, arm: str, cells: Cells = K25) -> list[dict[str, Any]]:
     """A row for each prefix and batch; prompts are in the prefix cache, so that only their last token is computed."""
-    corners = [(batch, prefix) for prefix in PREFIXES for batch in BATCHES]
-    if arm == "none":
-        corners.extend(PLAIN)
-    return [_corner(engine, batch, prefix) for batch, prefix in corners]
+    corners = [*cells.corners, *(cells.plain if arm == "none" else ())]
+    return [_corner(engine, batch, prefix, cells) for batch, prefix in corners]
 
 
-def _corner(engine: Booted, batch: int, prefix: int) -> dict[str, Any]:
-    prompts = random_prompts(batch, prefix, VOCABULARY)
+def _corner(engine: Booted, batch: int, prefix: int, cells: Cells) -> dict[str, Any]:
+    prompts = random_prompts(batch, prefix, cells.vocabulary)
     asyncio.run(answers(engine.engine_url, prompts, 1, at_once=4))
     asyncio.run(answers(engine.engine_url, prompts, 16, at_once=batch))
     before, started = scrape(engine.engine_url), time.monotonic()
-    found = asyncio.run(answers(engine.engine_url, prompts, TOKENS, at_once=batch))
+    found = asyncio.run(answers(engine.engine_url, prompts, cells.tokens, at_once=batch))
     seconds = time.monotonic() - started
     steps = _steps(before, scrape(engine.engine_url))
     row = {
         "batch": batch,
         "prefix": prefix,
-        "tokens_per_second": batch * TOKENS / seconds,
+        "tokens_per_second": batch * cells.tokens / seconds,
         "seconds": seconds,
         **acceptance(found),
         "steps_by_mode": steps,

@@ -129,6 +129,7 @@ def explain(
 
 @app.command()
 def validate(
+    machine: Machine = DEFAULT_MACHINE,
     bar: Annotated[float, typer.Option(min=0, max=10, help="Mean relative error that is too much.")] = 0.10,
     results: Results = None,
 ) -> None:
@@ -141,7 +142,7 @@ def validate(
 
     check_folder("--results", results)
     recorder = Recorder("plan-validate")
-    checks = check(bar=bar)
+    checks = check(machine, bar=bar)
     show_checks(checks, Console())
     if results is not None:
         data = {"checks": [check_row(one) for one in checks]}

@@ -8,8 +8,10 @@ from k25serve.bench.plan.architecture import Architecture, load_architecture
 from k25serve.bench.plan.calibration import Calibration, Point, load_calibration
 from k25serve.bench.plan.curve import StepCurve
 from k25serve.bench.plan.model import fit_draft_ms
+from k25serve.server.errors import UserError
 
 BAR = 0.10
+LEAST = 2
 FITTED, REPEAT = "rtx6kpro-k26-v4", "rtx6kpro-k26-v3"
 
 
@@ -49,11 +51,17 @@ class Check:
         return self.bar is not None and self.error > self.bar
 
 
-def validate(fitted: str = FITTED, repeat: str = REPEAT, bar: float = BAR) -> tuple[Check, ...]:
-    """All checks. The first is the one with the bar; the others say how it fares with less to go on."""
-    machine, other = load_calibration(fitted), load_calibration(repeat)
+def validate(fitted: str = FITTED, repeat: str | None = None, bar: float = BAR) -> tuple[Check, ...]:
+    """All checks that the data allows. The first is the one with the bar; the others fare with less to go on.
+
+    repeat: another run of the same machine, to predict from the first; the packaged machine has one.
+    Raises UserError where the points of `fitted` do not allow the first.
+    """
+    machine = load_calibration(fitted)
+    _check_points(fitted, machine)
+    repeat = REPEAT if repeat is None and fitted == FITTED else repeat
     architecture = load_architecture(machine.model)
-    return (
+    checks = (
         Check(
             "columns of context 0",
             "each column's speculative speed and accept rate; the accept rate is the mean of the other columns",
@@ -75,10 +83,29 @@ def validate(fitted: str = FITTED, repeat: str = REPEAT, bar: float = BAR) -> tu
         Check(
             "another run of the machine",
             "all of it; predicted from the first run's fit",
-            tuple(_repeat(machine, other, architecture)),
+            tuple(_repeat(machine, load_calibration(repeat), architecture)) if repeat is not None else (),
             bar,
         ),
     )
+    return tuple(check for check in checks if check.cells)
+
+
+def _check_points(name: str, machine: Calibration) -> None:
+    told = [point for point in machine.speculative(0) if point.accept_rate is not None]
+    if len(told) < LEAST:
+        raise UserError(
+            f"--calibration {name}: points: {len(told)} with k, accept_rate and context 0; leaving one out takes {LEAST}"
+        )
+    plain = {(point.concurrency, point.context) for point in machine.plain()}
+    for point in machine.speculative():
+        if (point.concurrency, point.context) not in plain:
+            raise UserError(
+                f"--calibration {name}: points: concurrency {point.concurrency}, context {point.context} has k "
+                f"{point.k} but no speed without drafts; add it"
+            )
+    unlike = next((point.k for point in machine.speculative() if point.k != told[0].k), None)
+    if unlike is not None:
+        raise UserError(f"--calibration {name}: points: k {told[0].k} and k {unlike}; accept rates of one k compare")
 
 
 def _leave_one_out(machine: Calibration, architecture: Architecture) -> Iterator[Checked]:

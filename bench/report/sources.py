@@ -38,6 +38,7 @@ def kinds() -> dict[str, type[BaseModel]]:
         "gpu-kernels": Other,
         "gpu-parity": GpuParity,
         "gpu-speed": GpuSpeed,
+        "gpu-tp": Other,
         "gpu-trace": GpuTrace,
         "kernels": Other,
         "load": LoadData,

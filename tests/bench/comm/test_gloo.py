@@ -1,4 +1,4 @@
-"""Real collectives between two processes on the CPU."""
+"""Real collectives between two and four processes on the CPU."""
 
 import json
 import sys
@@ -17,15 +17,20 @@ PLAN = Plan(backend="gloo", operations=("all_reduce", "all_to_all"), sizes=(64, 
 STUB = str(Path(__file__).with_name("stub_worker.py"))
 
 
-def test_two_ranks_measure_both_operations() -> None:
-    run = sweep.measure(PLAN, 2, "default", 120.0, say=lambda _: None)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_measure_both_operations(ranks: int) -> None:
+    """Each rank also checks its sums and senders: worker.py."""
+    run = sweep.measure(PLAN, ranks, "default", 120.0, say=lambda _: None)
     assert run.passed, run.ends
-    assert [end.stage for end in run.ends] == ["ended", "ended"]
+    assert [end.stage for end in run.ends] == ["ended"] * ranks
     assert [(one.operation, one.nbytes) for one in run.samples] == [
         (operation, size) for operation in PLAN.operations for size in PLAN.sizes
     ]
     assert all(0 < one.p10_us <= one.median_us <= one.p90_us for one in run.samples)
     assert {one.operation for one in run.fits} == {"all_reduce", "all_to_all"}
+    for one in run.fits:
+        assert one.points == len(PLAN.sizes)
+        assert one.alpha_us > 0 or one.beta_us_per_kib > 0
 
 
 def test_a_rank_that_never_answers_ends_the_run_with_a_report() -> None:

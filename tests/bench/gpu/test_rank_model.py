@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from k25serve.bench.gpu import rank_model
+from k25serve.bench.gpu import arms, rank_model
+from k25serve.bench.gpu.ranks.work import EIGHTHS, LAYERS
+from k25serve.bench.gpu.start import Start
 
 HEADS, EXPERT_WIDTH, DENSE_WIDTH = 64, 2048, 18432  # the whole model's
 
@@ -20,6 +22,21 @@ def test_a_rank_holds_an_eighth_of_each_layer(tmp_path: Path, ranks: int) -> Non
     assert config["intermediate_size"] == DENSE_WIDTH * ranks // 8
     assert (config["kv_lora_rank"], config["qk_rope_head_dim"]) == (512, 64)
     assert config["num_nextn_predict_layers"] == 0
+
+
+@pytest.mark.parametrize(("ranks", "layers"), [(2, 4), (4, 6), (8, 6)])
+def test_the_whole_width_over_any_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, layers: int
+) -> None:
+    """Of the tp stage: all 64 heads and 384 experts, split by the engine."""
+    written: list[tuple[int, int]] = []
+    monkeypatch.setattr(arms, "write_drafter", lambda folder, *shape: written.append(shape) or folder)
+    bench = arms.prepare(Start((), (), tmp_path), ranks, EIGHTHS, LAYERS[ranks])
+    config = json.loads((tmp_path / "model" / "target" / "config.json").read_text())
+    sizes = ("num_attention_heads", "moe_intermediate_size", "intermediate_size", "vocab_size", "num_hidden_layers")
+    assert [config[size] for size in sizes] == [HEADS, EXPERT_WIDTH, DENSE_WIDTH, 163840, layers]
+    assert written == [(8, layers)]
+    assert json.loads(bench.profile.read_text())["engine"]["tp"] == ranks
 
 
 def test_the_drafter_names_every_tensor_that_sglang_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,44 @@ def test_validate_passes_and_writes(tmp_path: Path) -> None:
     assert checks[0]["mean_error"] <= checks[0]["bar"] == 0.10
 
 
+def own_machine(folder: Path, points: list[dict[str, Any]]) -> str:
+    """A file of the form that `bench/gpu` writes."""
+    machine = load_calibration("rtx6kpro-k26-v4").model_dump(mode="json") | {"name": "own", "points": points}
+    (folder / "own.json").write_bytes(orjson.dumps(machine))
+    return str(folder / "own.json")
+
+
+PLAIN = [{"concurrency": c, "context": 0, "tok_s": 100.0 * c**0.8} for c in (1, 2, 4, 8)]
+DRAFTED = [{"concurrency": c, "context": 0, "tok_s": 150.0 * c**0.8, "k": 3, "accept_rate": 0.5} for c in (1, 2, 4)]
+
+
+def test_validate_takes_a_machine_of_ones_own(tmp_path: Path) -> None:
+    """There is no other run of it to predict, and no longer context."""
+    run("validate", "-m", own_machine(tmp_path, PLAIN + DRAFTED), "--bar", "10", "--results", str(tmp_path))
+    (written,) = (tmp_path / "plan-validate").iterdir()
+    checks = provenance.read(written).data["checks"]
+    assert [check["name"] for check in checks] == ["columns of context 0", "columns of context 0, whole column"]
+    assert [cell["concurrency"] for cell in checks[0]["cells"]] == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        (PLAIN, "points: 0 with k, accept_rate and context 0; leaving one out takes 2"),
+        (PLAIN + [one | {"accept_rate": None} for one in DRAFTED], "points: 0 with k, accept_rate"),
+        (
+            PLAIN + [one | {"concurrency": 7 * one["concurrency"]} for one in DRAFTED],
+            "concurrency 7, context 0 has k 3",
+        ),
+        (PLAIN + DRAFTED[:2] + [DRAFTED[2] | {"k": 5}], "points: k 3 and k 5"),
+    ],
+)
+def test_validate_says_what_a_machine_lacks(points: list[dict[str, Any]], said: str, tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["plan", "validate", "-m", own_machine(tmp_path, points)])
+    assert isinstance(ran.exception, UserError), ran.exception
+    assert said in str(ran.exception)
+
+
 def test_validate_fails_above_the_bar() -> None:
     ran = CliRunner().invoke(app, ["plan", "validate", "--bar", "0.01"])
     assert ran.exit_code == 1
