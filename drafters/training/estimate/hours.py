@@ -58,7 +58,7 @@ def _by_parameters(rate: Rate, machine: Machine, parameters: int, flops_per_toke
 def _decode(machine: Machine, target: TargetFacts, requests: int) -> float:
     rate = machine.decode
     if rate.tokens_per_s is not None and rate.weight_bytes is not None:
-        fewer = (requests / machine.decode_concurrency) ** DECODE_GROWTH
+        fewer = math.pow(requests / machine.decode_concurrency, DECODE_GROWTH)
         return rate.tokens_per_s * fewer * rate.weight_bytes / target.weight_bytes
     # With many requests a step reads nearly every expert: the weights once.
     step_s = target.weight_bytes / (machine.gpus * machine.memory_tb_s * 1e12 * (rate.efficiency or 0))

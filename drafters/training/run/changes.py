@@ -39,10 +39,12 @@ def check_changes(work: Work, state: State, asked: dict[str, Any], redo: bool) -
 def _again(work: Work, state: State) -> list[str]:
     """Steps with a record that does not hold any more, and all with a record that are made from them."""
     found: list[str] = []
-    for step in all_steps(work):
+    steps = all_steps(work)
+    for step in steps:
         record = state.records.get(step.name)
         if record is None:
             continue
         if record.settings != digest(step.settings()) or any(name in found for name in step.needs):
             found.append(step.name)
-    return found
+    names = {step.name for step in steps}
+    return [*(name for name in state.records if name not in names), *found]

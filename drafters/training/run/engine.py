@@ -56,6 +56,12 @@ class Engines:
             process.end(STOP_S)
         self._noted.unlink()
 
+    def check(self, engine: EngineOptions, gate: GateOptions | None) -> None:
+        """Raises TrainingError where a profile, or what is set on it, is wrong."""
+        planned(engine.profile, [*engine.set, "speculation={algorithm: none}"])
+        if gate is not None:
+            planned(gate.profile, gate.set)
+
     @contextlib.contextmanager
     def capturing(self, options: EngineOptions, target: Path) -> Iterator[tuple[str, Path]]:
         """URL and staging folder of an engine that captures."""

@@ -39,6 +39,7 @@ def fit_step(work: Work, folder: RunFolder, options: FitOptions, name: str, need
         lambda: fit_all(work, folder, options),
         lambda: of_files([folder.fit / "final" / "model.safetensors", folder.fit / "curves.jsonl"]),
         lambda: remove(folder.fit),
+        mends=True,
     )
 
 

@@ -65,7 +65,7 @@ class RunConfig(Settings):
     data: DataOptions
     vocab: VocabOptions = VocabOptions()
     engine: EngineOptions
-    capture: CaptureOptions = CaptureOptions()
+    capture: CaptureOptions = Field(default_factory=lambda: CaptureOptions.model_validate({}))
     fit: FitOptions
     export: ExportOptions = ExportOptions()
     gate: GateOptions | None = None

@@ -15,16 +15,20 @@ from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.training.progress import Progress, Shown
 from k25serve.drafters.training.run.changes import check_changes
 from k25serve.drafters.training.run.digests import digest
-from k25serve.drafters.training.run.engine import Engines, planned
+from k25serve.drafters.training.run.engine import Engines
 from k25serve.drafters.training.run.folders import RunFolder, model_folder
 from k25serve.drafters.training.run.load import write_config
 from k25serve.drafters.training.run.lock import only_run
 from k25serve.drafters.training.run.options import RunConfig
+from k25serve.drafters.training.run.parts import PART
 from k25serve.drafters.training.run.plan import expected_seconds, time_text
 from k25serve.drafters.training.run.state import State
 from k25serve.drafters.training.run.step import Step
 from k25serve.drafters.training.run.steps import all_steps
-from k25serve.drafters.training.run.work import Work
+from k25serve.drafters.training.run.work import Work, remove
+from k25serve.drafters.training.settings import shown
+
+STEPS = ("data", "vocab", "capture", "fit", "export", "gate")
 
 
 @dataclass(frozen=True)
@@ -43,23 +47,27 @@ def run(
     redo: bool = False,
     until: str | None = None,
     progress: Callable[[], contextlib.AbstractContextManager[Progress]] = Shown,
+    engines: Callable[[RunFolder, Callable[[str], None]], Engines] = Engines,
 ) -> Ran:
     """All steps of `config` in `out`. What is finished is not done again.
 
     redo: finished results whose settings have changed may be thrown away. until: the last step to do.
     Raises TrainingError, or another DrafterError, with what the user can mend; the run goes on after that.
     """
+    if until is not None and until not in STEPS and not until.startswith(PART):
+        raise TrainingError(f"--until {shown(until)}: no such step; give one of {', '.join(STEPS)}")
     target = model_folder("target", config.target)
     out.mkdir(parents=True, exist_ok=True)
     folder = RunFolder(out.absolute())
     with only_run(folder.path), _signals():
         folder.temporary.mkdir(exist_ok=True)
-        engines = Engines(folder, say)
-        engines.end_left_over()
-        work = Work(config, folder, target, say, progress, engines)
+        starter = engines(folder, say)
+        starter.end_left_over()
+        work = Work(config, folder, target, say, progress, starter)
         state = State(folder.state)
         asked = config.model_dump(mode="json")
         check_changes(work, state, asked, redo)
+        _prune(work, state)
         write_config(config, folder.config)
         state.ask(asked)
         try:
@@ -68,9 +76,21 @@ def run(
             work.stop_engine()
 
 
+def _prune(work: Work, state: State) -> None:
+    """Parts of a run that is now cut otherwise, or not at all."""
+    names = {step.name for step in all_steps(work)}
+    gone = [name for name in state.records if name not in names]
+    for name in gone:
+        state.forget(name)
+    if any(name.startswith(PART) for name in gone):
+        remove(work.folder.parts)
+
+
 def _all(work: Work, state: State, until: str | None) -> Ran:
     done: list[str] = []
-    _early(work, state)
+    if state.finished("data") is None:
+        # A profile that is wrong is found before the hours of data, not after.
+        work.engines.check(work.config.engine, work.config.gate)
     index = 0
     while index < len(steps := all_steps(work)):
         step = steps[index]
@@ -85,14 +105,6 @@ def _all(work: Work, state: State, until: str | None) -> Ran:
     return Ran({name: record.facts for name, record in state.records.items()}, tuple(done))
 
 
-def _early(work: Work, state: State) -> None:
-    """A profile that is wrong is found before the hours of data, not after."""
-    if state.finished("data") is None:
-        planned(work.config.engine.profile, [*work.config.engine.set, "speculation={algorithm: none}"])
-        if work.config.gate is not None:
-            planned(work.config.gate.profile, list(work.config.gate.set))
-
-
 def _one(work: Work, state: State, steps: list[Step], index: int) -> bool:
     """Whether there was something to do."""
     step = steps[index]
@@ -104,6 +116,8 @@ def _one(work: Work, state: State, steps: list[Step], index: int) -> bool:
         if not _is_needed(state, steps, index) or step.result() == record.result:
             return False
         work.say(f"{step.name}: finished, but what it made is not there as it was: done again")
+        if not step.mends:
+            step.clean()
     elif record is not None and not same:
         work.say(f"{step.name}: what it is made from has changed: begun anew")
         step.clean()

@@ -22,6 +22,7 @@ from k25serve.drafters.training.run.step import Step
 from k25serve.drafters.training.run.work import Work, remove
 
 STATES, BF16 = 4, 2
+PART = "part "
 
 
 def part_count(sizes: Sizes, hidden_size: int, budget: int | None) -> int:
@@ -35,7 +36,7 @@ def part_count(sizes: Sizes, hidden_size: int, budget: int | None) -> int:
 
 def part_steps(work: Work, count: int) -> list[Step]:
     """One a part, then the last part's fit becomes the run's."""
-    names = [f"part {index + 1} of {count}" for index in range(count)]
+    names = [f"{PART}{index + 1} of {count}" for index in range(count)]
     steps = []
     for index, name in enumerate(names):
         before = names[index - 1 : index] if index else []
@@ -70,6 +71,7 @@ def _part(work: Work, index: int, count: int, name: str, needs: tuple[str, ...])
         lambda: _do(work, folder, options, index, count),
         lambda: of_files(drafter_files(folder.drafter)),
         lambda: _clean(work, folder, count),
+        mends=True,
     )
 
 

@@ -1,11 +1,14 @@
 """What a run will take, before and while it runs: from the data where it is finished, else from its inputs' size."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from k25serve.drafters.training.estimate import Estimate, EstimateOptions, estimate
+from k25serve.drafters.training.estimate.hours import DECODE_GROWTH
 from k25serve.drafters.training.run.data_steps import Sizes, read_sizes
+from k25serve.drafters.training.run.parts import PART
 from k25serve.drafters.training.run.step import Step
 from k25serve.drafters.training.run.work import Work
 
@@ -77,7 +80,7 @@ def expected_seconds(work: Work, steps: Sequence[Step]) -> dict[str, float]:
     start = found.hours.loads * HOUR / (found.shards or 1)
     capture = everything / found.rates.prefill
     fit = fit_seconds(work, sizes, found.rates.fit)
-    count = sum(step.name.startswith("part ") for step in steps)
+    count = sum(step.name.startswith(PART) for step in steps)
     seconds = {
         "data": 5 + everything / DATA_TOKENS_PER_S + found.hours.regenerate * HOUR,
         "vocab": 3 + everything / VOCAB_TOKENS_PER_S,
@@ -107,7 +110,7 @@ def plan_rows(work: Work, steps: Sequence[Step]) -> list[Planned]:
     """Every step with its time and what it leaves on the disk."""
     sizes, seconds = known_sizes(work), expected_seconds(work, steps)
     token = estimate_of(work, sizes).target.hidden_bytes_per_token
-    count = max(1, sum(step.name.startswith("part ") for step in steps))
+    count = max(1, sum(step.name.startswith(PART) for step in steps))
     everything, guessed = sizes.train_tokens + sizes.held_out_tokens, read_sizes(work) is None
     rows, sure = f"{sizes.train_rows:,} + {sizes.held_out_rows:,} samples", "a guess of " if guessed else ""
     told: dict[str, tuple[float, str]] = {
@@ -164,7 +167,7 @@ def _gate_seconds(work: Work, found: Estimate, start: float) -> float:
     gate = work.config.gate
     if gate is None:
         return 0.0
-    one = found.rates.decode / found.machine.decode_concurrency**0.6
+    one = found.rates.decode / math.pow(found.machine.decode_concurrency, DECODE_GROWTH)
     return (1 if gate.baseline is None else 2) * (start + gate.prompts * gate.max_tokens / one)
 
 

@@ -14,7 +14,8 @@ class Step:
     """settings: what it is asked, plain values. needs: steps whose results it reads.
 
     do: does it or goes on with it, and returns facts for the reader. result: hash of what it made, None where that is
-    not whole. clean: removes what it made.
+    not whole. clean: removes what it made. mends: `do` itself makes what is missing or damaged anew, and
+    keeps the rest.
     """
 
     name: str
@@ -23,3 +24,4 @@ class Step:
     do: Callable[[], dict[str, Any]]
     result: Callable[[], str | None]
     clean: Callable[[], None] = nothing
+    mends: bool = False

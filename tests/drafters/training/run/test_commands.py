@@ -1,0 +1,46 @@
+"""`k25serve drafter train run` as a user types it."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from k25serve.drafters.cli import app
+
+COMMAND = ("train", "run")
+
+
+def test_plan_does_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = CliRunner().invoke(
+        app, [*COMMAND, "--config", "packaged:tiny", "--out", str(out), "--plan"], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 0, result.stderr
+    for word in ("data", "vocab", "capture", "fit", "export", "gate", "2,048 bytes a token", "5 minutes", "left"):
+        assert word in result.stdout
+    assert not out.exists()
+
+
+def test_plan_in_parts(tmp_path: Path) -> None:
+    sets = ["--set", "hidden_bytes=60000000"]
+    arguments = ["--config", "packaged:tiny", "--out", str(tmp_path / "run"), "--plan", *sets]
+    result = CliRunner().invoke(app, [*COMMAND, *arguments], env={"COLUMNS": "200"})
+    assert "part 2 of " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--config", "packaged:huge"], "packaged:micro"),
+        (["--config", "packaged:micro", "--set", "fit.steps=1"], "unknown key"),
+        (["--config", "packaged:micro", "--set", "target=/nowhere"], "target /nowhere: holds no config.json"),
+        (["--config", "packaged:micro", "--set", "target=$NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE is not set"),
+        (["--config", "packaged:micro", "--set", "machine=abacus", "--plan"], "unknown machine"),
+        (["--config", "packaged:micro", "--until", "fly"], "--until fly: no such step"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], told: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, [*COMMAND, "--out", str(tmp_path / "run"), *arguments], env={"COLUMNS": "400"})
+    assert result.exit_code == 2, result.stderr
+    assert told in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
