@@ -4,8 +4,14 @@
 
 `kernels` needs torch, triton and the `dev` extra only; `parity` serves the packaged model; `speed` and `trace` make a
 model with the geometry of one rank of Kimi-K2.5 at TP=8 (6 layers, random weights, 23 GB a GPU and arm). The engines of
-all stages that are named start together, since a start is mostly compiling, and are measured one after the other. A
-machine without a checkout leaves its files as DIR/<stage>.json; in the checkout
+all stages that are named start together, since a start is mostly compiling, and are measured one after the other.
+
+    python -P -m k25serve.bench.gpu.proof --stage tp --tp 2 --out DIR
+
+proves one model over 2, 4 or 8 GPUs of this host, step by step (bench/gpu/ranks); called again with the same DIR and
+--steps it goes on. `--profile cpu-tiny` tries the stage itself over gloo.
+
+A machine without a checkout leaves its files as DIR/<stage>.json; in the checkout
 
     python -P -m k25serve.bench.gpu.proof --finish DIR/parity.json --results bench/results
 

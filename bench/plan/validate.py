@@ -94,7 +94,8 @@ def _check_points(name: str, machine: Calibration) -> None:
     told = [point for point in machine.speculative(0) if point.accept_rate is not None]
     if len(told) < LEAST:
         raise UserError(
-            f"--calibration {name}: points: {len(told)} with k, accept_rate and context 0; leaving one out takes {LEAST}"
+            f"--calibration {name}: points: {len(told)} with k, accept_rate and context 0; leaving one out takes "
+            f"{LEAST}"
         )
     plain = {(point.concurrency, point.context) for point in machine.plain()}
     for point in machine.speculative():

@@ -5,7 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
+
+from aiohttp import ClientError
 
 from k25serve.bench.gpu import kernels
 from k25serve.bench.gpu.booted import ProofError
@@ -16,6 +19,18 @@ from k25serve.server.errors import UserError
 
 Data = dict[str, Any]
 FOLDER = "steps"
+# A host with several GPUs is dear: what a step did not foresee must not cost the steps after it.
+FAULTS = (
+    UserError,
+    TraceError,
+    ClientError,
+    OSError,
+    SubprocessError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -91,8 +106,8 @@ def run(setting: Setting, names: Sequence[str]) -> Data:
         started = time.monotonic()
         try:
             data = STEPS[name].run(setting, read(folder))
-        except (ProofError, TraceError, UserError, OSError) as error:
-            failed.append(f"{name}: {error}")
+        except FAULTS as error:
+            failed.append(f"{name}: {error!r}")
             print(f"{name} failed: {error}", flush=True)
             continue
         except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from k25serve.bench.gpu.ranks.setting import NO_FUSION, Setting
 from k25serve.bench.trace.analyse import analyse
 
 ARMS = ("none", "eagle3")
+FOLDER = "whole"
 EIGHTHS = 8
 # A layer's experts are 34 GB: 51 GB a GPU at two ranks, 42 at four, 21 at eight.
 LAYERS = {2: 4, 4: 6, 8: 6}
@@ -46,7 +47,7 @@ def run(setting: Setting) -> dict[str, Any]:
 
 def _bench(setting: Setting) -> Bench:
     """The made-up model, written once a folder."""
-    how = replace(setting.how, engine_args=(*setting.how.engine_args, NO_FUSION))
+    how = replace(setting.how, folder=setting.how.folder / FOLDER, engine_args=(*setting.how.engine_args, NO_FUSION))
     folder = how.folder / MODEL
     if (folder / "drafter" / "model.safetensors").exists():
         return Bench(how.folder, setting.ranks, folder / "profile.yaml", folder / "drafter", how)

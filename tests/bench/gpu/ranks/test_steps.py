@@ -40,7 +40,7 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
 
     faked(monkeypatch, a=lambda *_: {"x": 1}, b=fails, c=lambda _, before: {"x": before["a"]["x"] + 1})
     data = steps.run(setting(tmp_path), ["a", "b", "c"])
-    assert data["failed"] == ["b: no ranks"]
+    assert data["failed"] == ["b: ProofError('no ranks')"]
     assert data["not_run"] == ["b"]
     assert [data["steps"][name]["x"] for name in ("a", "c")] == [1, 2]
 
@@ -64,5 +64,5 @@ def test_a_later_run_goes_on_where_one_ended(tmp_path: Path, monkeypatch: pytest
 
 def test_the_plan_needs_what_it_is_made_of(tmp_path: Path) -> None:
     assert steps.run(setting(tmp_path), ["plan"])["failed"] == [
-        "plan: step plan needs links and work; run them first, in the same --out"
+        "plan: ProofError('step plan needs links and work; run them first, in the same --out')"
     ]
