@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.training.data.options import Format, Thinking
 from k25serve.drafters.training.one_line import one_line_errors
 
 
 def data(
+    context: typer.Context,
     target: Annotated[
         Path, typer.Option(metavar="FOLDER", help="The target's folder: its tokenizer and chat template are used.")
     ],
@@ -102,6 +104,8 @@ def data(
             "retries": retries,
         }
     with one_line_errors():
+        if regenerate is None:
+            _refuse_idle(context)
         options = validated(DataOptions, values, _option)
         with Shown() as progress:
             report = prepare(options, target, out, progress)
@@ -112,6 +116,14 @@ def data(
     for table in report_tables(report):
         Console().print(table)
     typer.echo(f"written: {out}")
+
+
+def _refuse_idle(context: typer.Context) -> None:
+    """Raises TrainingError for an option that would do nothing without --regenerate."""
+    for name in ("model", "temperature", "max_tokens", "concurrency", "retries"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise TrainingError(f"--{name.replace('_', '-')}: says how to regenerate; add --regenerate URL, or drop it")
 
 
 def _option(key: str) -> str:

@@ -34,6 +34,7 @@ def test_tables_and_json(tmp_path: Path, write_rows: Any) -> None:
         ((), "no source; give inputs, or a number of packaged chats"),
         (("--input", "none.jsonl"), "--input none.jsonl: no such file"),
         (("--packaged", "1", "--regenerate", "localhost:1"), "--regenerate = localhost:1: the scheme is missing"),
+        (("--packaged", "1", "--temperature", "0.5"), "--temperature: says how to regenerate; add --regenerate URL"),
         (("--packaged", "1", "--target", "none"), "--target none: no such folder"),
     ],
 )
