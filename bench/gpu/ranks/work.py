@@ -15,7 +15,7 @@ from k25serve.bench.gpu import speed, traces
 from k25serve.bench.gpu.arms import MODEL, Bench, prepare, started
 from k25serve.bench.gpu.booted import Booted, patches_in_place
 from k25serve.bench.gpu.ranks.engines import serving
-from k25serve.bench.gpu.ranks.setting import NO_FUSION, Setting
+from k25serve.bench.gpu.ranks.setting import Setting
 from k25serve.bench.trace.analyse import analyse
 
 ARMS = ("none", "eagle3")
@@ -47,7 +47,7 @@ def run(setting: Setting) -> dict[str, Any]:
 
 def _bench(setting: Setting) -> Bench:
     """The made-up model, written once a folder."""
-    how = replace(setting.how, folder=setting.how.folder / FOLDER, engine_args=(*setting.how.engine_args, NO_FUSION))
+    how = replace(setting.how, folder=setting.how.folder / FOLDER, engine_args=setting.extra_args)
     folder = how.folder / MODEL
     if (folder / "drafter" / "model.safetensors").exists():
         return Bench(how.folder, setting.ranks, folder / "profile.yaml", folder / "drafter", how)
