@@ -10,7 +10,8 @@ from rich.console import Console
 
 from k25serve.patches.manifest import ROWS
 from k25serve.patches.manifest.judge import is_left_out, misfits
-from k25serve.patches.manifest.trees import Installed, Tree, TreeError, Wheel
+from k25serve.patches.manifest.modules import Modules
+from k25serve.patches.manifest.trees import Installed, TreeError, Wheel
 from k25serve.server.errors import UserError
 
 app = typer.Typer(
@@ -38,13 +39,13 @@ def list_rows(sglang_wheel: WheelFile = None) -> None:
     from k25serve.patches.show import rows_table
 
     try:
-        tree = _tree(sglang_wheel)
+        modules = _modules(sglang_wheel)
     except UserError:
         if sglang_wheel is not None:
             raise
-        tree = None
+        modules = None
     with _damage_told():
-        table = rows_table(ROWS, tree)
+        table = rows_table(ROWS, modules)
     Console(width=None if Console().is_terminal else 160).print(table)
 
 
@@ -54,15 +55,15 @@ def verify(sglang_wheel: WheelFile = None) -> None:
 
     Exit code 1 if a patch does not fit. One that is for other versions only is named, and is no failure.
     """
-    tree = _tree(sglang_wheel)
-    typer.echo(f"SGLang {tree.version}")
+    modules = _modules(sglang_wheel)
+    typer.echo(f"SGLang {modules.version}")
     faults = 0
     for row in ROWS:
-        if is_left_out(row, ROWS, tree.version):
+        if is_left_out(row, ROWS, modules.version):
             typer.echo(f"  {row.name}: left out, for {' and '.join(row.versions)} only")
             continue
         with _damage_told():
-            found = misfits(row, tree)
+            found = misfits(row, modules)
         faults += len(found)
         typer.echo(f"  {row.name}: {'does not fit' if found else 'fits'}")
         for misfit in found:
@@ -84,9 +85,9 @@ def compile_kernels(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
-def _tree(wheel: Path | None) -> Tree:
+def _modules(wheel: Path | None) -> Modules:
     with _damage_told():
-        return Installed.find() if wheel is None else Wheel.open(wheel)
+        return Modules(Installed.find() if wheel is None else Wheel.open(wheel))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from k25serve.patches import fault
 from k25serve.patches.context import Here
 from k25serve.patches.manifest import ROWS
 from k25serve.patches.manifest.judge import misfits
+from k25serve.patches.manifest.modules import Modules
 from k25serve.patches.manifest.row import Device, Process
 from k25serve.patches.manifest.switches import SWITCHES_ENV, Chosen, SwitchError, choose, read_switches
 from k25serve.patches.manifest.trees import Installed, Tree, TreeError
@@ -32,9 +33,9 @@ def check_source(device: Device, tree: Tree | None = None) -> None:
     Raises PatchFault at the first row that does not fit. Once a launch is enough: all processes share the files.
     """
     try:
-        tree = tree or Installed.find()
-        for item in chosen_rows(tree.version, device):
-            for misfit in misfits(item.row, tree):
+        modules = Modules(tree or Installed.find())
+        for item in chosen_rows(modules.version, device):
+            for misfit in misfits(item.row, modules):
                 raise fault.stop(str(misfit))
     except TreeError as error:
         raise fault.stop(str(error)) from error

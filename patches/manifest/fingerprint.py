@@ -10,12 +10,12 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 DIGITS = 16
 
 
-def fingerprint(source: str, qualname: str) -> str | None:
-    """Hash of the definition `qualname` ("Class.method") in a module's source; None if it is not there.
+def fingerprint(module: ast.Module, qualname: str) -> str | None:
+    """Hash of the definition `qualname` ("Class.method") in a module; None if it is not there.
 
     Decorators and default values are part of it.
     """
-    node = find(ast.parse(source), qualname)
+    node = find(module, qualname)
     if node is None:
         return None
     return hashlib.sha256("\n".join(_lines(node)).encode()).hexdigest()[:DIGITS]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from k25serve.patches.manifest.modules import Modules
 from k25serve.patches.manifest.row import Row, Source
-from k25serve.patches.manifest.trees import Tree, fingerprint_in
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Misfit:
         return f"patch {self.row.name}: {self.what}; {self.remedy}"
 
 
-def misfits(row: Row, tree: Tree) -> list[Misfit]:
-    """Everything of `row` that the tree's SGLang lacks or has changed; empty where the row fits.
+def misfits(row: Row, modules: Modules) -> list[Misfit]:
+    """Everything of `row` that the modules' SGLang lacks or has changed; empty where the row fits.
 
     A version that the row does not know is compared with the last one that it does, to show what an upgrade takes.
     """
-    version = tree.version
+    version = modules.version
     like = version if row.hooks_in(version) else row.versions[-1]
     found = []
     if like != version:
         found.append(f"written for SGLang {' and '.join(row.versions)}, found {version}")
     for source in row.sources_in(like):
-        seen = fingerprint_in(tree, source.target)
+        seen = modules.fingerprint(source.target)
         if seen != source.fingerprints[like]:
             found.append(_difference(source, like, version, seen))
     return [Misfit(row, version, what, way_out(row)) for what in found]

@@ -10,8 +10,6 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Protocol
 
-from k25serve.patches.manifest.fingerprint import fingerprint
-
 # Damaged, encrypted, packed in a way that Python does not know, or no text.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeDecodeError)
 
@@ -100,24 +98,3 @@ def module_of(tree: Tree, target: str) -> tuple[str, str, str] | None:
             if source is not None:
                 return ".".join(parts[:end]), ".".join(parts[end:]), source
     return None
-
-
-def fingerprint_in(tree: Tree, target: str) -> str | None:
-    """Fingerprint of a dotted path in a tree; None if it is not there.
-
-    Raises TreeError where its module is not Python.
-    """
-    found = module_of(tree, target)
-    if found is None:
-        return None
-    module, name, source = found
-    try:
-        return fingerprint(source, name)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        where = f" line {line}" if line else ""
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
-        raise TreeError(
-            f"{module} of SGLang {tree.version} is not Python{where} ({why}); "
-            f"take the published one: sglang=={tree.version}"
-        ) from None

@@ -1,5 +1,7 @@
 """A row over a small SGLang that tests make, and its pieces."""
 
+import ast
+
 from k25serve.patches.manifest import Hook, Option, Row, Source
 from k25serve.patches.manifest.fingerprint import fingerprint
 
@@ -9,7 +11,7 @@ SOURCE = "class Worker:\n    def step(self, batch):\n        return batch + 1\n\
 
 def row(**changes: object) -> Row:
     """The row `steps`, which fits `SOURCE` as version 0.5.23."""
-    known = {name: str(fingerprint(SOURCE, name)) for name in ("Worker.step", "plan")}
+    known = {name: str(fingerprint(ast.parse(SOURCE), name)) for name in ("Worker.step", "plan")}
     fields: dict[str, object] = {
         "name": "steps",
         "code": "k25serve.patches.hooks.steps:Steps",

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from k25serve.patches import launch, verify
 from k25serve.patches.manifest import ROWS, Hook, Row
-from k25serve.patches.manifest.trees import Installed, fingerprint_in
+from k25serve.patches.manifest.modules import Modules
+from k25serve.patches.manifest.trees import Installed
 from k25serve.patches.reports import REPORTS_ENV
 
 VICTIM = "step_seconds"
@@ -27,7 +28,7 @@ def spoilt(kind: str) -> tuple[Row, ...]:
         hook = replace(hook, fingerprints=dict.fromkeys(hook.fingerprints, "0" * 16))
     elif kind == "exception":
         installed = Installed.find()
-        found = fingerprint_in(installed, EARLY)
+        found = Modules(installed).fingerprint(EARLY)
         assert found, f"{EARLY} is gone: choose another early call of the scheduler"
         row = replace(row, code="patch_rows.failing_hook:FailingHook")
         hook = Hook(EARLY, {installed.version: found}, "after", "fail")

@@ -1,3 +1,5 @@
+import ast
+
 import pytest
 
 from k25serve.patches.manifest.fingerprint import fingerprint
@@ -21,7 +23,11 @@ def changed(old: str, new: str) -> str:
     return SOURCE.replace(old, new)
 
 
-BASE = fingerprint(SOURCE, "Worker.step")
+def of(source, name):
+    return fingerprint(ast.parse(source), name)
+
+
+BASE = of(SOURCE, "Worker.step")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,7 @@ BASE = fingerprint(SOURCE, "Worker.step")
     ids=["comment", "docstring", "class-docstring", "layout", "signature-layout", "sibling", "elsewhere"],
 )
 def test_what_does_not_count(old, new):
-    assert fingerprint(changed(old, new), "Worker.step") == BASE
+    assert of(changed(old, new), "Worker.step") == BASE
 
 
 @pytest.mark.parametrize(
@@ -55,23 +61,23 @@ def test_what_does_not_count(old, new):
     ids=["operator", "default", "name", "conversion", "decorator", "async", "statement"],
 )
 def test_what_counts(old, new):
-    assert fingerprint(changed(old, new), "Worker.step") not in (BASE, None)
+    assert of(changed(old, new), "Worker.step") not in (BASE, None)
 
 
 def test_whole_class_and_module_function():
-    assert fingerprint(SOURCE, "Worker") != BASE
-    assert fingerprint("def f(): pass", "f") == fingerprint("def f():\n    'text'\n    pass", "f")
+    assert of(SOURCE, "Worker") != BASE
+    assert of("def f(): pass", "f") == of("def f():\n    'text'\n    pass", "f")
 
 
 @pytest.mark.parametrize("name", ["Worker.stop", "Other.step", "step", "Worker.step.x"])
 def test_missing(name):
-    assert fingerprint(SOURCE, name) is None
+    assert of(SOURCE, name) is None
 
 
 def test_the_last_definition_counts_wherever_it_stands():
     guarded = "import os\nif os.name:\n    def f(): return 1\nelse:\n    def f(): return 2\n"
-    assert fingerprint(guarded, "f") == fingerprint("def f(): return 2", "f")
-    assert fingerprint("def g():\n    def f(): pass\n", "f") is None
+    assert of(guarded, "f") == of("def f(): return 2", "f")
+    assert of("def g():\n    def f(): pass\n", "f") is None
 
 
 def test_the_same_under_every_supported_python():

@@ -6,13 +6,14 @@ from patch_rows.wheels import make_wheel
 
 from k25serve.patches.manifest import ROWS, Hook
 from k25serve.patches.manifest.judge import is_left_out, misfits
+from k25serve.patches.manifest.modules import Modules
 from k25serve.patches.manifest.trees import Installed, Wheel
 
 
 @pytest.fixture
 def tree(tmp_path):
     def make(version="0.5.23", source=SOURCE):
-        return Wheel.open(make_wheel(tmp_path, version, {MODULE: source}))
+        return Modules(Wheel.open(make_wheel(tmp_path, version, {MODULE: source})))
 
     return make
 
@@ -77,9 +78,13 @@ def test_left_out_only_in_a_version_that_the_required_rows_know():
     assert not is_left_out(required, rows, "0.5.99")
 
 
+@pytest.fixture(scope="module")
+def installed():
+    return Modules(Installed.find())
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_installed_sglang_fits(row):
+def test_the_installed_sglang_fits(row, installed):
     """Reads the real source: what this environment would serve with."""
-    installed = Installed.find()
     if not is_left_out(row, ROWS, installed.version):
         assert [str(misfit) for misfit in misfits(row, installed)] == []
