@@ -1,16 +1,13 @@
 """`k25serve deploy prometheus` and `deploy grafana` as users call them."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-from e2e.stack import COMMAND
+from command_line.call import Answer, call
 
 
-def deploy(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run([COMMAND, "deploy", *arguments], capture_output=True, text=True, env=environment)
+def deploy(*arguments: str | Path) -> Answer:
+    return call("deploy", *arguments)
 
 
 def test_prometheus_writes_and_prints_the_same(tmp_path: Path) -> None:

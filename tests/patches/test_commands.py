@@ -1,24 +1,15 @@
 """`k25serve patches ...` as a user runs it."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from command_line.call import call
 from patch_rows.wheels import make_wheel
 
 from k25serve.patches.manifest import ROWS
 from k25serve.patches.manifest.trees import Installed, module_of
 
-COMMAND = Path(sys.executable).with_name("k25serve")
-
 
 def run(*arguments):
-    environment = {**os.environ, "COLUMNS": "160"}
-    return subprocess.run(
-        [COMMAND, "patches", *arguments], capture_output=True, text=True, check=False, env=environment
-    )
+    return call("patches", *arguments, columns=160)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line.call import call
 
 TESTS = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("k25serve")
@@ -51,18 +52,9 @@ def test_the_supervisor_shows_the_line(tmp_path):
 
 
 def test_a_profile_knows_the_patches():
-    done = subprocess.run(
-        [COMMAND, "serve", "-p", "cpu-tiny", "--dry-run", "--set", "patches.stepz=true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call("serve", "-p", "cpu-tiny", "--dry-run", "--set", "patches.stepz=true")
     assert done.returncode == 2
     assert "patches.stepz: no such patch; there are mla_verify, step_seconds" in " ".join(done.stderr.split())
-    done = subprocess.run(
-        [COMMAND, "serve", "-p", "cpu-tiny", "--dry-run", "--set", "patches.step_seconds=false"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = call("serve", "-p", "cpu-tiny", "--dry-run", "--set", "patches.step_seconds=false")
+    assert done.returncode == 0
     assert """K25SERVE_PATCHES='{"step_seconds": false}'""" in done.stdout

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line.call import call
 
 from k25serve.server.cli import ELSEWHERE
 
@@ -15,10 +16,6 @@ COMMANDS = (
     *("drafter check", "drafter adapt", "drafter list", "drafter show", "drafter gate", "drafter compare"),
     *("bench trace", "bench comm", "bench plan"),
 )
-
-
-def call(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -35,7 +32,9 @@ def test_the_whole_help_names_every_group() -> None:
 
 
 def test_version_names_the_engine() -> None:
-    assert [line.split()[0] for line in call("--version").stdout.splitlines()] == ["k25serve", "sglang", "torch"]
+    """By the script itself; tests below call its entry point here."""
+    answer = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert [line.split()[0] for line in answer.stdout.splitlines()] == ["k25serve", "sglang", "torch"]
 
 
 @pytest.mark.parametrize(

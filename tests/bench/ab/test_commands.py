@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+from command_line.call import call
 from load_records import stand_in
 from load_records.engines import Turning, engine
 from load_records.units import make_systemctl
@@ -112,15 +113,16 @@ async def test_short_outputs_have_no_verdict(tmp_path: Path) -> None:
     assert "faster" not in told
 
 
-async def test_the_plan_alone() -> None:
-    code, told = await command("--a", "cpu-tiny-nospec", "--b", "cpu-tiny", "--boot-minutes", "60", "--dry-run")
-    assert code == 0
-    assert "across boots" in told
-    assert "about 8." in told
-    assert "alpha 0.05 shared by 12 comparisons" in told
+def test_the_plan_alone() -> None:
+    arms = ("--a", "cpu-tiny-nospec", "--b", "cpu-tiny")
+    answer = call("bench", "ab", *arms, "--boot-minutes", "60", "--dry-run")
+    assert answer.returncode == 0
+    assert "across boots" in answer.stderr
+    assert "about 8." in answer.stderr
+    assert "alpha 0.05 shared by 12 comparisons" in answer.stderr
 
 
-async def test_bad_input_is_one_line(tmp_path: Path) -> None:
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9"
     for words, message in (
         (("--a", "", "--b", url), "--a is empty"),
@@ -131,7 +133,8 @@ async def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (("--a", url, "--b", url), "lists no model"),
         (("--a", "nosuch", "--b", url), "nosuch"),
     ):
-        code, told = await command(*words, "--results", str(tmp_path))
-        assert code == 2, told
-        assert message in told
-        assert "Traceback" not in told
+        answer = call("bench", "ab", *words, "--results", tmp_path)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        line = answer.stderr.splitlines()[-1]
+        assert line.startswith("k25serve: error: ")
+        assert message in line

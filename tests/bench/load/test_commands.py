@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import orjson
+from command_line.call import call
 from load_records.engines import Turning, engine
 
 from k25serve.bench.engine_sim.server import running
@@ -59,14 +60,15 @@ async def test_an_invalid_run_has_a_banner_and_an_exit_code(tmp_path: Path) -> N
     assert read(path).data["valid"] is False
 
 
-async def test_bad_input_is_one_line(tmp_path: Path) -> None:
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
     for words, message in (
         (("--url", "h:8000"), "--url h:8000: no http"),
         (("--url", "http://127.0.0.1:9"), "lists no model"),
         (("--url", "http://127.0.0.1:9", "--class", "x"), "--class x: none of"),
         (("--url", "http://127.0.0.1:9", "--aiperf", "x"), "--aiperf x: has no effect"),
     ):
-        code, told = await command(*words, "--results", str(tmp_path))
-        assert code == 2, told
-        assert message in told
-        assert "Traceback" not in told
+        answer = call("bench", "load", *words, "--results", tmp_path)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        line = answer.stderr.splitlines()[-1]
+        assert line.startswith("k25serve: error: ")
+        assert message in line

@@ -2,11 +2,9 @@ import itertools
 import os
 import re
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from command_line.call import call
 
 from k25serve.server.errors import ConfigError
 from k25serve.server.gateway.auth.exposure import check_exposure
@@ -106,9 +104,7 @@ def test_loopback_needs_no_keys(host):
 
 
 def test_the_command_makes_a_key_that_its_line_knows(tmp_path):
-    command = [Path(sys.executable).with_name("k25serve"), "key", "alice", "--staff"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    key, line = re.findall(r": (.+)", said)
+    key, line = re.findall(r": (.+)", call("key", "alice", "--staff").stdout)
     file = tmp_path / "keys"
     file.write_text(line)
     assert read_keys(file).caller(key) == Caller("alice", staff=True)

@@ -4,12 +4,12 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
+from command_line.call import call
 from live_traffic.traffic import minutes, settings
 from typer.testing import CliRunner
 
@@ -37,11 +37,6 @@ gateway:
     control: old
     weights: {{new: 1, old: 1}}
 """
-
-
-def ab(*arguments):
-    """A process of its own, as users have it."""
-    return subprocess.run([K25SERVE, "ab", *map(str, arguments)], capture_output=True, text=True, timeout=60)
 
 
 def ab_here(*arguments):
@@ -85,9 +80,9 @@ async def test_a_live_gateway_heeds_a_stop(make_engine, tmp_path):
 
             await until(both)
             dealt = {user: await ask(url, user) for user in users}
-            status = await asyncio.to_thread(ab, "status", "--profile", profile)
+            status = call("ab", "status", "--profile", profile)
             assert "experiment live (ab), control old: running; a gateway is writing" in status.stdout
-            stopped = await asyncio.to_thread(ab, "stop", "--profile", profile)
+            stopped = call("ab", "stop", "--profile", profile)
             assert (stopped.returncode, stopped.stdout) == (0, "experiment live: everything goes to old\n")
 
             async def all_old():
@@ -101,7 +96,7 @@ async def test_a_live_gateway_heeds_a_stop(make_engine, tmp_path):
         finally:
             gateway.send_signal(signal.SIGTERM)
             assert await gateway.wait() == 0
-    counted = json.loads((await asyncio.to_thread(ab, "status", "--state", tmp_path / "ab.db", "--json")).stdout)
+    counted = json.loads(call("ab", "status", "--state", tmp_path / "ab.db", "--json").stdout)
     asked = {arm: sum(call.body.get("user") in users for call in engines[arm].record.calls) for arm in engines}
     assert {arm: totals["requests"] for arm, totals in counted["totals"].items()} == asked
     assert [(stop["arm"], stop["reason"]) for stop in counted["stops"]] == [("new", BY_HAND)]
@@ -133,7 +128,7 @@ def test_a_difference_is_reported_as_a_ratio(tmp_path):
     assert FIRST_LOOK <= effect["found_at"] < 400
     assert effect["p_value"] < 0.05
     assert told["sentences"][0].startswith("b's time per output token differs from a's: +")
-    shown = ab("report", "--state", tmp_path / "ab.db")
+    shown = call("ab", "report", "--state", tmp_path / "ab.db")
     assert shown.returncode == 0
     assert told["sentences"][0] in shown.stdout
     assert f"{effect['adjusted']['ratio']:.3f}" in shown.stdout
