@@ -64,17 +64,19 @@ def _order(found: Estimate, profile: str) -> str:
     again = f", {found.shards} times in turn with the fit" if found.alternates else ""
     steps = [
         "Take a copy of the configuration and name your files, target and drafter to start from in it:\n"
-        "   `k25serve drafter train run --config packaged:k25 --out RUN --plan`, then edit `RUN/run.yaml`.\n"
-        f"   `engine.profile: {profile}`. Start warm from the best drafter that there is; scratch takes the public "
+        "   `k25serve drafter train run --config packaged:k25 --show > k25.yaml`; "
+        f"`engine.profile: {profile}`.\n   `k25serve drafter train run --config k25.yaml --out RUN --plan` then tells "
+        "sizes and times of your own files. Start warm from the best drafter that there is; scratch takes the public "
         "recipes' 600,000 samples.",
         "The smoke run, everything with ten samples:\n"
-        "   `k25serve drafter train run --config RUN/run.yaml --out SMOKE --smoke`",
+        "   `k25serve drafter train run --config k25.yaml --out SMOKE --smoke`",
         f"Samples: prompts of your own traffic, answers written anew by the target ({amount(found.hours.regenerate)} "
-        "hours): `k25serve drafter train data --help`."
+        "hours) on the engine that `data.regenerate.url` names:\n   `k25serve drafter train run --config k25.yaml "
+        "--out RUN --until data`; then stop that engine, the GPUs hold one."
         if found.options.regenerate
         else "Samples: conversations whose answers the target wrote: `k25serve drafter train data --help`.",
         f"Everything else, in one command that can be killed and goes on: `k25serve drafter train run --config "
-        f"RUN/run.yaml --out RUN`. It captures ({amount(found.hours.capture)} hours, {hidden} TB at a time{again}), "
+        f"k25.yaml --out RUN`. It captures ({amount(found.hours.capture)} hours, {hidden} TB at a time{again}), "
         f"stops the engine, fits ({amount(found.hours.fit)} hours), exports, serves it, measures its acceptance.",
         "Look at it: `RUN/fit/curves.jsonl`, `RUN/drafter/`; `k25serve drafter check --drafter RUN/drafter --target "
         "TARGET`, then the last gate.",

@@ -13,12 +13,13 @@ from k25serve.drafters.training.fit.options import FitOptions
 from k25serve.drafters.training.run.digests import digest, of_files, of_model
 from k25serve.drafters.training.run.folders import RunFolder
 from k25serve.drafters.training.run.processes import start
+from k25serve.drafters.training.run.rank import ERROR
 from k25serve.drafters.training.run.step import Step
 from k25serve.drafters.training.run.work import Work, remove
 
 # How it is computed, not what: fit itself goes on with other values of these.
 FREE = {"loader_workers", "checkpoint_every_steps", "checkpoint_every_seconds", "verify"}
-K25SERVE = ("-m", "k25serve.server.main", "drafter", "train", "fit")
+RANK = ("-m", "k25serve.drafters.training.run.rank")
 
 
 def fit_settings(work: Work, options: FitOptions) -> Any:
@@ -64,8 +65,8 @@ def _fit_on_all(work: Work, folder: RunFolder, options: FitOptions) -> None:
     write_whole(config, yaml.safe_dump(options.model_dump(mode="json"), sort_keys=False).encode())
     command = [
         *(sys.executable, "-P", "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", str(work.config.processes), *K25SERVE),
-        *("--run", str(folder.path), "--target", str(work.target), "--config", str(config), "--out", str(folder.fit)),
+        *("--nproc-per-node", str(work.config.processes), *RANK),
+        *(str(folder.path), str(work.target), str(config), str(folder.fit)),
     ]
     work.say(f"fit: {work.config.processes} processes, log {log}")
     with log.open("wb") as output:
@@ -78,8 +79,8 @@ def _fit_on_all(work: Work, folder: RunFolder, options: FitOptions) -> None:
             process.wait()
     if code:
         lines = log.read_text(errors="replace").splitlines()
-        told = next((line for line in lines if line.startswith("k25serve: error: ")), f"exit code {code}")
-        raise TrainingError(f"fit: {told.removeprefix('k25serve: error: ')}; its log: {log}")
+        told = next((line for line in lines if line.startswith(ERROR)), f"exit code {code}")
+        raise TrainingError(f"fit: {told.removeprefix(ERROR)}; its log: {log}")
 
 
 def export_step(work: Work, folder: RunFolder, name: str, needs: tuple[str, ...]) -> Step:

@@ -26,17 +26,27 @@ def config_names() -> list[str]:
 def load_config(name: str, changes: Sequence[str] = ()) -> RunConfig:
     """`packaged:NAME` or a YAML file. changes: `dotted.key=value`, the value read as YAML. Raises TrainingError."""
     where = f"--config {shown(name)}"
-    path = FOLDER / f"{name.removeprefix(PACKAGED)}.yaml" if name.startswith(PACKAGED) else Path(name)
-    known = name.removeprefix(PACKAGED) in config_names() if name.startswith(PACKAGED) else path.is_file()
-    if not known:
-        packaged = ", ".join(PACKAGED + one for one in config_names())
-        raise TrainingError(f"{where}: no such file; give one of {packaged}, or a file")
-    values = _parse(path.read_text(encoding="utf-8", errors="replace"), where)
+    values = _parse(_file(name).read_text(encoding="utf-8", errors="replace"), where)
     if not isinstance(values, dict):
         raise TrainingError(f"{where}: must be a mapping of keys; compare it with packaged:k25")
     for change in changes:
         put(values, change)
     return validated(RunConfig, values, lambda key: f"{where}: {key}" if key else "")
+
+
+def config_text(name: str, changes: Sequence[str] = ()) -> str:
+    """The config as YAML: as it was written, with its comments, where nothing is changed. Raises TrainingError."""
+    config = load_config(name, changes)
+    return _dump(config) if changes else _file(name).read_text(encoding="utf-8")
+
+
+def _file(name: str) -> Path:
+    packaged = name.startswith(PACKAGED)
+    path = FOLDER / f"{name.removeprefix(PACKAGED)}.yaml" if packaged else Path(name)
+    if not (name.removeprefix(PACKAGED) in config_names() if packaged else path.is_file()):
+        known = ", ".join(PACKAGED + one for one in config_names())
+        raise TrainingError(f"--config {shown(name)}: no such file; give one of {known}, or a file")
+    return path
 
 
 def put(values: dict[str, Any], change: str) -> None:
@@ -57,8 +67,7 @@ def put(values: dict[str, Any], change: str) -> None:
 
 def write_config(config: RunConfig, path: Path) -> None:
     """All keys, the defaults as well."""
-    text = HEAD + yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    write_whole(path, text.encode())
+    write_whole(path, (HEAD + _dump(config)).encode())
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -66,6 +75,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     old, new = dict(_flat("", before)), dict(_flat("", after))
     keys = [*old, *(key for key in new if key not in old)]
     return [f"{key}: {shown(old.get(key))} -> {shown(new.get(key))}" for key in keys if old.get(key) != new.get(key)]
+
+
+def _dump(config: RunConfig) -> str:
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -28,6 +28,17 @@ def test_plan_in_parts(tmp_path: Path) -> None:
     assert "part 2 of " in result.stdout
 
 
+def test_show_gives_a_config_to_edit(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    shown = CliRunner().invoke(app, [*COMMAND, "--config", "packaged:k25", "--show"])
+    own.write_text(shown.stdout)
+    assert "# edit: prompts of your own traffic" in shown.stdout
+    changed = CliRunner().invoke(app, [*COMMAND, "--config", str(own), "--set", "fit.epochs=2", "--show"])
+    assert "epochs: 2" in changed.stdout
+    missing = CliRunner().invoke(app, [*COMMAND, "--config", str(own)])
+    assert (missing.exit_code, "--out is missing" in missing.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -36,6 +47,7 @@ def test_plan_in_parts(tmp_path: Path) -> None:
         (["--config", "packaged:micro", "--set", "target=/nowhere"], "target /nowhere: holds no config.json"),
         (["--config", "packaged:micro", "--set", "target=$NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE is not set"),
         (["--config", "packaged:micro", "--set", "machine=abacus", "--plan"], "unknown machine"),
+        (["--config", "packaged:micro", "--set", "data.held_out=.nan"], "data.held_out"),
         (["--config", "packaged:micro", "--until", "fly"], "--until fly: no such step"),
     ],
 )

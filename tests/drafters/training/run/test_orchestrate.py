@@ -133,3 +133,11 @@ def test_engine_stays_up_only_where_asked(runs: Runs, monkeypatch: pytest.Monkey
     assert stopped == [True]
     runs("keep_engine=true", "capture.rows_per_shard=4", redo=True)
     assert stopped == [True, False]
+
+
+@pytest.mark.full
+def test_two_processes_fit(runs: Runs) -> None:
+    assert runs("processes=2").done == STEPS
+    assert json.loads((runs.out / "fit" / "result.json").read_text())["processes"] == 2
+    with pytest.raises(TrainingError, match=r"fit: .*begun with other options|processes: 2 -> 1"):
+        runs("processes=1")
