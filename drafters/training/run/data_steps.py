@@ -4,6 +4,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.checkpoint.json_file import read_object_if_there
 from k25serve.drafters.training.run.digests import digest, of_files, of_model
 from k25serve.drafters.training.run.step import Step
@@ -59,10 +60,17 @@ def _asked(work: Work) -> Any:
     from k25serve.drafters.training.data.files import found_files
     from k25serve.drafters.training.data.gather import sha256_of
 
-    files = found_files(work.config.data.inputs)
+    try:
+        files = [sha256_of(path) for path in found_files(work.config.data.inputs)]
+    except TrainingError:
+        # They may go once the data is made.
+        report = read_object_if_there(work.folder.data / REPORT)
+        if not report:
+            raise
+        files = [str(one["sha256"]) for one in report["inputs"] if one["file"] != "packaged"]
     return {
         "settings": work.config.data.decisive,
-        "files": [sha256_of(path) for path in files],
+        "files": files,
         "target": digest(of_model(work.target)),
     }
 
@@ -72,6 +80,11 @@ def _prepare(work: Work) -> dict[str, Any]:
 
     with work.progress() as progress:
         report = prepare(work.config.data, work.target, work.folder.data, progress)
+    if not report.held_out.rows:
+        raise TrainingError(
+            f"data: none of {report.train.rows} samples was drawn for held_out; raise data.held_out "
+            f"({work.config.data.held_out:g}), or give more samples"
+        )
     return {
         "train": {"rows": report.train.rows, "tokens": report.train.tokens},
         "held_out": {"rows": report.held_out.rows, "tokens": report.held_out.tokens},

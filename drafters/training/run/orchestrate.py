@@ -17,7 +17,7 @@ from k25serve.drafters.training.run.changes import check_changes
 from k25serve.drafters.training.run.digests import digest
 from k25serve.drafters.training.run.engine import Engines
 from k25serve.drafters.training.run.folders import RunFolder, model_folder
-from k25serve.drafters.training.run.load import write_config
+from k25serve.drafters.training.run.load import load_config, write_config
 from k25serve.drafters.training.run.lock import only_run
 from k25serve.drafters.training.run.options import RunConfig
 from k25serve.drafters.training.run.parts import PART
@@ -68,12 +68,21 @@ def run(
         asked = config.model_dump(mode="json")
         check_changes(work, state, asked, redo)
         _prune(work, state)
-        write_config(config, folder.config)
+        if not folder.config.is_file() or _asked_before(folder.config) != config:
+            write_config(config, folder.config)
         state.ask(asked)
         try:
             return _all(work, state, until)
         finally:
             work.stop_engine()
+
+
+def _asked_before(path: Path) -> RunConfig | None:
+    """None where it is no config any more."""
+    try:
+        return load_config(str(path))
+    except TrainingError:
+        return None
 
 
 def _prune(work: Work, state: State) -> None:
@@ -162,7 +171,9 @@ def _signals() -> Iterator[None]:
         sys.exit(128 + number)
 
     numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, ended) for number in numbers}
+    # What is ignored stays so: nohup's run outlives its terminal.
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, ended) for number in heard}
     try:
         yield
     finally:

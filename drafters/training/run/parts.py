@@ -6,11 +6,13 @@ of a fit on everything at once.
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 from k25serve.drafters.adapters.write import sha256
+from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.training.capture.files import write_whole
 from k25serve.drafters.training.fit.options import FitOptions, Init
 from k25serve.drafters.training.run.capture_step import capture_all, capture_settings
@@ -26,12 +28,20 @@ PART = "part "
 
 
 def part_count(sizes: Sizes, hidden_size: int, budget: int | None) -> int:
-    """How many parts there must be; held-out states stay all the time. At most one a sample."""
+    """How many parts there must be; held-out states stay all the time.
+
+    Raises TrainingError where not even those and one sample fit.
+    """
     if budget is None:
         return 1
     token = STATES * hidden_size * BF16
-    room = max(1, budget - sizes.held_out_tokens * token)
-    return min(sizes.train_rows, max(1, -(-sizes.train_tokens * token // room)))
+    least = (sizes.held_out_tokens + sizes.train_tokens / sizes.train_rows) * token
+    if budget < least:
+        raise TrainingError(
+            f"hidden_bytes = {budget}: held-out states and one sample alone take {least:.0f}; raise it, or lower "
+            "data.held_out"
+        )
+    return math.ceil(sizes.train_tokens * token / (budget - sizes.held_out_tokens * token))
 
 
 def part_steps(work: Work, count: int) -> list[Step]:

@@ -65,6 +65,7 @@ def test_captured_states_need_no_engine(runs: Runs) -> None:
     assert runs.boots == 0
 
 
+@pytest.mark.full
 def test_states_may_go_once_the_fit_is_done(runs: Runs) -> None:
     runs()
     for path in (runs.out / "hidden").rglob("*.safetensors"):
@@ -116,6 +117,7 @@ def test_a_small_disk_means_parts(runs: Runs) -> None:
     assert not (runs.out / "parts").exists()
 
 
+@pytest.mark.full
 def test_engine_stays_up_only_where_asked(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     from k25serve.drafters.training.run import fit_step
 
@@ -133,6 +135,28 @@ def test_engine_stays_up_only_where_asked(runs: Runs, monkeypatch: pytest.Monkey
     assert stopped == [True]
     runs("keep_engine=true", "capture.rows_per_shard=4", redo=True)
     assert stopped == [True, False]
+
+
+def test_inputs_may_go_once_the_data_is_made(runs: Runs, samples: Path) -> None:
+    runs(until="vocab")
+    samples.unlink()
+    assert runs(until="vocab").done == ()
+    (runs.out / "data" / "report.json").unlink()
+    with pytest.raises(TrainingError, match="no such file"):
+        runs()
+
+
+def test_own_words_in_run_yaml_stay(runs: Runs) -> None:
+    runs(until="data")
+    path = runs.out / "run.yaml"
+    path.write_text("# mine\n" + path.read_text())
+    runs(until="data")
+    assert path.read_text().startswith("# mine\n")
+
+
+def test_no_held_out_sample_is_told(runs: Runs) -> None:
+    with pytest.raises(TrainingError, match=r"none of 14 samples was drawn for held_out; raise data.held_out"):
+        runs("data.held_out=0.0001")
 
 
 @pytest.mark.full
