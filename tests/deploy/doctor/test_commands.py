@@ -72,6 +72,7 @@ def test_the_file_of_step_costs(tmp_path: Path) -> None:
     assert CliRunner().invoke(plan, ["adaptive", str(costs)]).exit_code == 0
     code, found = doctor(*adaptive)
     assert (code, failures(found)) == (0, {})
+    assert any("adaptive_costs" in one["evidence"] for one in found if one["check"] == "patches")
 
 
 @pytest.mark.parametrize(
