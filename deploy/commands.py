@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,13 @@ def systemd(
     ] = False,
 ) -> None:
     """Make the units of a profile: k25serve-engine@NAME.service and k25serve-gateway.service."""
-    from k25serve.deploy.systemd.render import engine_files, engine_unit, gateway_files, k25serve_command
+    from k25serve.deploy.systemd.render import (
+        engine_files,
+        engine_unit,
+        folder_to_make,
+        gateway_files,
+        k25serve_command,
+    )
     from k25serve.deploy.write import write_files
     from k25serve.server.config import load_profile
     from k25serve.server.serve import gateway_settings
@@ -66,6 +73,9 @@ def systemd(
     for name in files:
         typer.echo(output / name)
     typer.echo(f"\nnext: systemd-sysusers {output / 'k25serve.sysusers.conf'} && systemctl daemon-reload &&")
+    folder = None if engine_only else folder_to_make(loaded)
+    if folder is not None:
+        typer.echo(f"      install -d -o {user} -g {user} -m 700 {shlex.quote(str(folder))} &&")
     gateway = "" if engine_only else " k25serve-gateway.service"
     typer.echo(f"      systemctl enable --now {engine_unit(loaded)}{gateway}")
 

@@ -43,6 +43,7 @@ async def serve(profile: Profile, console: Console, on_ready: Callable[[], Await
     from k25serve.server.gate import AcceptanceGate
 
     settings = checked_settings(profile, own_engine=True)
+    _say_recorded(settings, console)
     readiness, registry = Readiness(), CollectorRegistry()
     gate = AcceptanceGate(profile, console, registry)
 
@@ -102,6 +103,7 @@ async def serve_gateway(profile: Profile, console: Console) -> None:
     def listening(_port: int) -> None:
         notify("READY=1", f"STATUS=listening on {gateway_url(profile)}")
 
+    _say_recorded(settings, console)
     async with _gateway(profile, settings, None, CollectorRegistry(), listening) as gateway:
         await _until_stopped(_true(), gateway)
 
@@ -148,10 +150,22 @@ def checked_settings(profile: Profile, *, own_engine: bool) -> GatewaySettings:
         from k25serve.server.gateway.experiment.store import open_store
 
         open_store(settings.experiment).close()
+    if settings.conversation_log is not None:
+        from k25serve.server.gateway.conversations.directory import prepare_directory
+
+        prepare_directory(settings.conversation_log.directory)
     if own_engine and settings.every_arm[0].url != engine_url(profile):
         raise ConfigError("gateway.arms: every arm has a url, so the engine started here would get no request")
     check_port("gateway.port", gateway.host, gateway.port)
     return settings
+
+
+def _say_recorded(settings: GatewaySettings, console: Console) -> None:
+    log = settings.conversation_log
+    if log is not None:
+        share = "" if log.sample == 1 else f" ({log.sample:.2%} of them)"
+        where = log.directory.absolute()
+        console.print(f"conversations are recorded{share}, in plain text: {where}", markup=False, highlight=False)
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ ENGINE = "k25serve-engine@.service"
 GATEWAY = "k25serve-gateway.service"
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}", re.ASCII)
 PRIVILEGED_BELOW = 1024
+STATE = Path("/var/lib")
 
 BURST = 4  # the first start and three more
 ENGINE_RESTART_S = 10
@@ -69,7 +70,10 @@ def engine_files(profile: Profile, command: Sequence[str], user: str, environ: M
 
 
 def gateway_files(profile: Profile, command: Sequence[str], user: str) -> dict[str, str]:
-    """Text by path of the gateway's unit. command: starts the gateway."""
+    """Text by path of the gateway's unit. command: starts the gateway.
+
+    Raises ConfigError where the folder of the conversation log is relative.
+    """
     gateway = profile.gateway
     return {
         GATEWAY: fill(
@@ -79,8 +83,33 @@ def gateway_files(profile: Profile, command: Sequence[str], user: str) -> dict[s
             user=user,
             stop_s=round(gateway.drain_notice_s + gateway.drain_s + MARGIN_S),
             capabilities="CAP_NET_BIND_SERVICE" if gateway.port < PRIVILEGED_BELOW else "",
+            writes=_writes(profile),
         )
     }
+
+
+def folder_to_make(profile: Profile) -> Path | None:
+    """The folder of the conversation log, where systemd does not make it: it has to be there before the unit starts."""
+    log = profile.gateway.conversation_log
+    if log is None:
+        return None
+    # StateDirectory= takes a colon and what follows for a link's name.
+    made = STATE in log.directory.parents and ".." not in log.directory.parts and ":" not in str(log.directory)
+    return None if made else log.directory
+
+
+def _writes(profile: Profile) -> str:
+    """Lines for the folder of the conversation log, the one place where the gateway's unit may write."""
+    log = profile.gateway.conversation_log
+    if log is None:
+        return ""
+    folder = log.directory
+    if not folder.is_absolute():
+        raise ConfigError(f"gateway.conversation_log.directory {shown(str(folder))}: a service needs an absolute path")
+    if folder_to_make(profile) is None:
+        return f"StateDirectory={quoted(str(folder.relative_to(STATE)), dollar='$')}\nStateDirectoryMode=0700\n"
+    # With the dash a missing folder is the gateway's to tell, in words.
+    return f"ReadWritePaths={quoted(f'-{folder}', dollar='$')}\n"
 
 
 def k25serve_command(

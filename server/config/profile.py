@@ -11,6 +11,7 @@ from k25serve.patches.manifest.switches import choose
 from k25serve.server.config.shown import shown
 from k25serve.server.config.versions import SUPPORTED_SGLANG
 from k25serve.server.gateway.arms.settings import ArmOptions
+from k25serve.server.gateway.conversations.settings import ConversationLogSettings
 from k25serve.server.gateway.experiment.settings import ExperimentSettings
 from k25serve.server.gateway.settings import BreakerSettings, Modality, ThinkingSettings
 
@@ -161,7 +162,7 @@ class Gateway(Section):
 
     `drain_notice_s`: how long /ready says 503 before the socket closes. `drain_s`: how long running requests may then
     take. `allow_unauthenticated`: binding beyond loopback without keys is meant. `experiment`: its keys are in
-    gateway/experiment/settings.py.
+    gateway/experiment/settings.py. `conversation_log`: in gateway/conversations/settings.py.
     """
 
     host: Text = "127.0.0.1"
@@ -185,6 +186,7 @@ class Gateway(Section):
     sticky_header: str | None = None
     sticky_salt: str | None = None
     experiment: ExperimentSettings | None = None
+    conversation_log: ConversationLogSettings | None = None
     breaker: BreakerSettings = BreakerSettings()
     retry_after_s: Positive | None = None
     connect_timeout_s: Seconds | None = None

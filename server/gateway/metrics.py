@@ -144,6 +144,12 @@ class Metrics:
         self.failovers = counter(
             "failovers", "Requests that another arm was asked for, since this one did not answer.", "arm"
         )
+        self.conversations_logged = counter(
+            "conversations_logged",
+            "Good answers for the conversation log. written: in its file; dropped: the queue before the disk was full; "
+            "failed: the disk refused it, or has refused one before.",
+            "outcome",
+        )
         self.queue_depth = gauge("queue_depth", "Requests that wait for a slot of the arm.", "arm", mode="livesum")
         self.queue_wait = histogram(
             "queue_wait_seconds",

@@ -111,10 +111,15 @@ class _Exchange:
         plan = make_plan(self._request, arm.settings, runtime.settings)
         self._arm, self._rid = arm, plan.rid
         on_end = None if self._enrolment is None else self._enrolment.admitted(arm.name)
+        record = None
+        if runtime.recorder is not None:
+            recording = runtime.recorder.begin(self._request, plan, arm.settings)
+            if recording is not None:
+                record, on_end = recording.answer, recording.also(on_end)
         self._meter = RequestMeter(
             runtime.metrics, plan.target, one_choice=plan.one_choice, started=self._started, on_end=on_end
         )
-        self._relay = Relay(runtime.settings, arm, plan, self._meter, self._send, self._trace)
+        self._relay = Relay(runtime.settings, arm, plan, self._meter, self._send, self._trace, record)
         return await self._relay.run(last=last)
 
     def client_left(self) -> None:

@@ -12,6 +12,8 @@ from starlette.types import Send
 from k25serve.server.gateway.arms.arm import Arm
 from k25serve.server.gateway.arms.choice import ARM_HEADER
 from k25serve.server.gateway.connection import WireError
+from k25serve.server.gateway.conversations.answer import AnswerParts
+from k25serve.server.gateway.conversations.filter import RecordedFilter
 from k25serve.server.gateway.dialect.answer import StreamRewriter, rewrite_answer
 from k25serve.server.gateway.eager import begin
 from k25serve.server.gateway.ended import Outcome
@@ -52,7 +54,7 @@ _STREAM_HEADERS: Headers = [(b"cache-control", b"no-cache"), (b"x-accel-bufferin
 class Relay:
     """Asks one arm once and passes its answer on; ends with the client told, whatever happened.
 
-    `trace`: the client's W3C trace headers, which go on to the engine.
+    `trace`: the client's W3C trace headers, which go on to the engine. `record`: is told what the engine answers.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Relay:
         meter: RequestMeter,
         send: Send,
         trace: Mapping[str, str],
+        record: AnswerParts | None = None,
     ) -> None:
         self._settings = settings
         self._arm = arm
@@ -71,6 +74,7 @@ class Relay:
         self._plan = plan
         self._meter = meter
         self._send = send
+        self._record = record
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._streaming = False
@@ -211,7 +215,8 @@ class Relay:
         def deadline(waiting_since: float) -> float:
             return waiting_since + idle_s if meter.saw_token else first_token_at
 
-        return await response.pump(forward, deadline, idle_s, through)
+        told = frames.telling(through) if isinstance(frames, RecordedFilter) else through
+        return await response.pump(forward, deadline, idle_s, told)
 
     async def _whole(self, response: Answer, raw: bytes) -> None:
         now = perf_counter()
@@ -223,6 +228,8 @@ class Relay:
         if isinstance(document, dict):
             self._meter.read_whole(now, read_answer(document))
             raw = rewrite_answer(strip_answer(raw, document, self._plan.strip), document, self._plan.rules)
+            if self._record is not None:
+                self._record.whole(document)
         else:
             self._meter.read_whole(now, UNREADABLE)
         self._meter.code = response.status
@@ -247,7 +254,10 @@ class Relay:
         return [*kept, (b"x-request-id", self._plan.rid.encode()), (_ARM_HEADER, self._arm.name.encode()), *lossy]
 
     def _filter(self) -> StreamFilter:
-        return StreamFilter(self._plan.strip, StreamRewriter(self._plan.rules))
+        rewriter = StreamRewriter(self._plan.rules)
+        if self._record is not None:
+            return RecordedFilter(self._plan.strip, rewriter, self._record)
+        return StreamFilter(self._plan.strip, rewriter)
 
     def _give_up(self) -> UpstreamTimeoutError:
         """What to tell the client. The engine may still be at work, so it is told to stop."""

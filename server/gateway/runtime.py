@@ -29,6 +29,7 @@ from k25serve.server.gateway.settings import GatewaySettings
 from k25serve.server.gateway.upstream import Upstream
 
 if TYPE_CHECKING:
+    from k25serve.server.gateway.conversations.recorder import Recorder
     from k25serve.server.gateway.experiment.live import Experiment
 
 
@@ -43,6 +44,7 @@ class Runtime:
     created: int
     """Unix time of the start, seconds; `created` of every model."""
     experiment: "Experiment | None" = None
+    recorder: "Recorder | None" = None
     _requests: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -86,7 +88,7 @@ async def open_runtime(
     """Starts a probe for each arm, but for the first one if a supervisor gave its `readiness`.
 
     Raises:
-        ConfigError: the keys file can't be read, or the experiment's state file can't be used.
+        ConfigError: the keys file can't be read, or the experiment's state file or the conversation log can't be used.
     """
     gate = Gate(settings.keys_file)
     metrics = Metrics(registry)
@@ -108,8 +110,14 @@ async def open_runtime(
 
             running = running_experiment(settings, settings.experiment, arms, drain, metrics)
             experiment = await stack.enter_async_context(running)
+        recorder = None
+        if settings.conversation_log is not None:
+            from k25serve.server.gateway.conversations.recorder import running_recorder
+
+            recording = running_recorder(settings, settings.conversation_log, metrics)
+            recorder = await stack.enter_async_context(recording)
         created = int(time.time())
-        runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created, experiment)
+        runtime = Runtime(settings, metrics, tuple(arms), gate, limits, drain, created, experiment, recorder)
         stack.push_async_callback(runtime.end_requests)
         yield runtime
 

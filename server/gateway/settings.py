@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from k25serve.server.gateway.arms.settings import ArmSettings, server_root
+from k25serve.server.gateway.conversations.settings import ConversationLogSettings
 from k25serve.server.gateway.experiment.settings import ExperimentSettings
 
 ModelName = Annotated[str, Field(min_length=1)]
@@ -136,6 +137,8 @@ class GatewaySettings(BaseModel):
     thinking: ThinkingSettings = ThinkingSettings()
     experiment: ExperimentSettings | None = None
     """Deals the conversations in place of the arms' weights, and compares the arms."""
+    conversation_log: ConversationLogSettings | None = None
+    """Records what is answered well, as training material. None: nothing is."""
     allowed_engine_fields: tuple[str, ...] = ()
     """Fields of dialect/refused.py that clients may send all the same."""
     sticky_header: str = "x-conversation-id"
@@ -177,6 +180,16 @@ class GatewaySettings(BaseModel):
             for arm in (experiment.control, *experiment.treatments):
                 if arm not in known:
                     raise ValueError(f"experiment names the arm {arm!r}; the arms are: {', '.join(known)}")
+        return self
+
+    @model_validator(mode="after")
+    def _log_keeps_what_is_full(self) -> Self:
+        log = self.conversation_log
+        if log is not None and log.keep <= self.workers:
+            raise ValueError(
+                f"conversation_log.keep is {log.keep} and workers {self.workers}, each of which writes a file: keep at "
+                f"least {self.workers + 1}, or a full file would be removed at once"
+            )
         return self
 
     @property

@@ -1,6 +1,6 @@
 """A stream's bytes on their way through: cut into frames, read, stripped, rewritten. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from k25serve.server.gateway.dialect.answer import StreamRewriter
 from k25serve.server.gateway.rewrite import Strip
@@ -9,7 +9,8 @@ from k25serve.server.gateway.sse import FrameSplitter
 from k25serve.server.gateway.strip import strip_frame
 from k25serve.server.gateway.usage import TOKENS, Reading, read_frame
 
-_ONE_OF_TOKENS = (TOKENS,)
+ONE_OF_TOKENS = (TOKENS,)
+"""What a frame says that was known by its bytes alone."""
 
 
 class StreamFilter:
@@ -19,8 +20,14 @@ class StreamFilter:
     before it reached the error that follows.
     """
 
-    def __init__(self, strip: Strip, rewriter: StreamRewriter | None = None) -> None:
+    def __init__(
+        self,
+        strip: Strip,
+        rewriter: StreamRewriter | None = None,
+        read: Callable[[bytes], Reading] = read_frame,
+    ) -> None:
         self._strip = strip
+        self._read_frame = read
         self._rewriter = rewriter
         self._splitter = FrameSplitter()
         self._shape = FrameShape()
@@ -37,7 +44,7 @@ class StreamFilter:
         """Takes one read; returns the bytes to forward now and what its frames say."""
         rewriter = self._rewriter
         if self._quiet and self._shape.fits(data):
-            return data, _ONE_OF_TOKENS
+            return data, ONE_OF_TOKENS
         frames = self._splitter.feed(data)
         readings = [self._read(frame) for frame in frames]
         if self._strip:
@@ -70,7 +77,7 @@ class StreamFilter:
         return out + frame, [*readings, reading]
 
     def _read(self, frame: bytes) -> Reading:
-        reading = read_frame(frame)
+        reading = self._read_frame(frame)
         if reading.done or reading.error:
             self.complete = True
         return reading

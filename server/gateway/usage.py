@@ -1,5 +1,6 @@
 """Reads what the gateway measures out of one frame or one whole answer. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +54,8 @@ ABORTED = Reading(error=True, aborted=True)
 UNREADABLE = Reading(unreadable=True)
 
 
-def read_frame(frame: bytes) -> Reading:
-    """Reads one server-sent event of a stream."""
+def read_frame(frame: bytes, seen: Callable[[dict[str, Any]], None] | None = None) -> Reading:
+    """Reads one server-sent event of a stream. `seen` gets its document, unless that is an error."""
     data = frame_data(frame)
     if not data:
         return EMPTY
@@ -70,6 +71,8 @@ def read_frame(frame: bytes) -> Reading:
         return ERROR
     if b'"abort"' in data and is_aborted(document):
         return ABORTED
+    if seen is not None:
+        seen(document)
     return _read(document, is_frame=True)
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from k25serve.deploy.commands import app
 from k25serve.deploy.systemd.render import (
     BURST,
+    GATEWAY,
     engine_files,
     engine_unit,
     gateway_files,
@@ -46,7 +47,7 @@ def test_systemd_finds_no_fault(name: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         missing = "systemd-analyze is missing: apt-get install systemd"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    profile, files = rendered(name)
+    profile, files = rendered(name, 'gateway.conversation_log.directory="/srv/my talks"')
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -94,6 +95,31 @@ def test_the_command_needs_no_variable_of_the_shell() -> None:
     gateway = section(files["k25serve-gateway.service"])
     assert gateway["AmbientCapabilities"] == gateway["CapabilityBoundingSet"] == "CAP_NET_BIND_SERVICE"
     assert gateway["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+@pytest.mark.parametrize(
+    ("folder", "lines", "made_by_hand"),
+    [
+        ("/var/lib/k25serve/talks", ["StateDirectory=k25serve/talks", "StateDirectoryMode=0700"], False),
+        ("/srv/my talks", ['ReadWritePaths="-/srv/my talks"'], True),
+        ("/var/lib/../srv/100%", ["ReadWritePaths=-/var/lib/../srv/100%%"], True),
+        ("/var/lib", ["ReadWritePaths=-/var/lib"], True),
+    ],
+)
+def test_the_conversation_log_can_be_written(tmp_path: Path, folder: str, lines: list[str], made_by_hand: bool) -> None:
+    override = f'gateway.conversation_log.directory="{folder}"'
+    _, files = rendered("cpu-tiny", override)
+    assert [line for line in files[GATEWAY].splitlines() if line.startswith(("State", "ReadWrite"))] == lines
+    assert "State" not in rendered("cpu-tiny")[1][GATEWAY]
+    words = ("systemd", "--profile", "cpu-tiny", "--executable", str(TRUE), "--set", override)
+    written = CliRunner().invoke(app, [*words, "--output", str(tmp_path)])
+    told = f"install -d -o k25serve -g k25serve -m 700 {shlex.quote(folder)} &&\n"
+    assert (told in written.output) == made_by_hand
+
+
+def test_a_relative_conversation_log_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"conversation_log.directory 'talks': a service needs an absolute path"):
+        rendered("cpu-tiny", "gateway.conversation_log.directory=talks")
 
 
 @pytest.mark.parametrize(

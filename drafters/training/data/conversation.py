@@ -9,11 +9,14 @@ Message = dict[str, Any]
 Tool = dict[str, Any]
 
 REASONING = "reasoning_content"
+WEIGHT = "weight"
+"""0 at an assistant's message that is not supervised; not for the chat template."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """messages hold only what a chat template reads: role, content, reasoning_content, tool_calls, tool_call_id, name.
+    """messages hold only what a chat template reads: role, content, reasoning_content, tool_calls, tool_call_id, name;
+    and WEIGHT.
 
     label: its class, empty where the source names none; source: the data set it once came from, if that is known.
     """

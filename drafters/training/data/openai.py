@@ -1,10 +1,13 @@
-"""OpenAI's chat format: {messages: [...], tools?, label?, source?}, as requests, fine-tuning files and logs have it."""
+"""OpenAI's chat format: {messages: [...], tools?, label?, source?}, as requests, fine-tuning files and logs have it.
+
+`weight: 0` at an assistant's message, as in fine-tuning files and the gateway's conversation log: it is not learnt.
+"""
 
 from typing import Any
 
 from k25serve.drafters.training.data import checked
 from k25serve.drafters.training.data.bad_row import BadRow
-from k25serve.drafters.training.data.conversation import REASONING, Conversation, Message
+from k25serve.drafters.training.data.conversation import REASONING, WEIGHT, Conversation, Message
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 REASONING_KEYS = (REASONING, "reasoning", "thinking")
@@ -39,4 +42,9 @@ def _message(given: dict[str, Any], field: str) -> Message:
         message[REASONING] = checked.text(reasoning, f"{field}.{REASONING}")
     if given.get("tool_calls"):
         message["tool_calls"] = checked.tool_calls(given["tool_calls"], f"{field}.tool_calls")
+    weight = given.get(WEIGHT)
+    if weight not in (None, 0, 1):
+        raise BadRow("weight", f"{field}.{WEIGHT}", weight, "it must be 0 (not learnt) or 1")
+    if weight == 0:
+        message[WEIGHT] = 0
     return checked.split_reasoning(message)

@@ -13,7 +13,7 @@ from typing import Any
 
 from k25serve.drafters.training.data.bad_row import BadRow
 from k25serve.drafters.training.data.checked import THINK_END
-from k25serve.drafters.training.data.conversation import REASONING, Conversation, Message, wrote_something
+from k25serve.drafters.training.data.conversation import REASONING, WEIGHT, Conversation, Message, wrote_something
 from k25serve.drafters.training.data.options import Thinking
 
 PROBE = {"id": "functions.probe:0", "type": "function", "function": {"name": "probe", "arguments": "{}"}}
@@ -41,19 +41,20 @@ class TurnRenderer:
 
     def turns(self, conversation: Conversation) -> Iterator[Turn]:
         """The turns that are supervised, in order. Raises BadRow where the template cannot render the conversation."""
-        messages = [self._with_mode(message) for message in conversation.messages]
+        messages = [self._read(message) for message in conversation.messages]
         tools = list(conversation.tools) or None
         for place, message in enumerate(messages):
-            if message["role"] != "assistant" or not wrote_something(message):
+            unlearnt = conversation.messages[place].get(WEIGHT) == 0
+            if message["role"] != "assistant" or unlearnt or not wrote_something(message):
                 continue
             if self._thinking is Thinking.ON and not message.get(REASONING):
                 continue
             yield self._turn(messages[:place], message, tools)
 
-    def _with_mode(self, message: Message) -> Message:
-        if self._thinking is not Thinking.OFF:
-            return message
-        return {key: value for key, value in message.items() if key != REASONING}
+    def _read(self, message: Message) -> Message:
+        """What the template is to read."""
+        unread = (WEIGHT, REASONING) if self._thinking is Thinking.OFF else (WEIGHT,)
+        return {key: value for key, value in message.items() if key not in unread}
 
     def _turn(self, before: list[Message], message: Message, tools: list[Any] | None) -> Turn:
         if not message.get(REASONING):

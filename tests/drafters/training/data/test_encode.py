@@ -107,6 +107,14 @@ def test_nothing_that_the_assistant_wrote(make_encoder: Any, messages: tuple[dic
     assert (encoded.rows, encoded.dropped) == ([], "nothing to supervise")
 
 
+def test_a_message_of_weight_0_is_read_and_not_learnt(tokenizer: Any, make_encoder: Any) -> None:
+    weighed = encode(make_encoder(), HI, HELLO | {"weight": 0}, SUM, SEVEN)
+    whole = encode(make_encoder(), HI, HELLO, SUM, SEVEN)
+    assert weighed.rows[0].input_ids == whole.rows[0].input_ids
+    assert spans(tokenizer, weighed.rows[0]) == ["I compute 3 + 4.</think>7<|im_end|>"]
+    assert encode(make_encoder(), HI, HELLO | {"weight": 0}).dropped == "nothing to supervise"
+
+
 def test_an_empty_answer_in_between_is_not_supervised(tokenizer: Any, make_encoder: Any) -> None:
     (row,) = encode(make_encoder(), HI, {"role": "assistant", "content": None}, HI, HELLO).rows
     assert spans(tokenizer, row) == ["Hello!<|im_end|>"]

@@ -43,6 +43,12 @@ def test_openai() -> None:
     assert (len(conversation.tools), label_of(conversation)) == (1, "tool")
 
 
+def test_weights_of_fine_tuning_files() -> None:
+    said = [{"role": "user", "content": "?"}, *({"role": "assistant", "content": "!", "weight": w} for w in (0, 1))]
+    asked, unlearnt, learnt = read_row({"messages": said}, Format.AUTO)[1].messages
+    assert (asked.get("weight"), unlearnt.get("weight"), learnt.get("weight")) == (None, 0, None)
+
+
 def test_sharegpt_and_perfectblend() -> None:
     form, conversation = read_row(SHAREGPT, Format.AUTO)
     assert form is Format.SHAREGPT
@@ -103,6 +109,7 @@ def test_identity() -> None:
         ({"messages": [{"role": "assistant", "tool_calls": 3}]}, Format.AUTO, "messages[0].tool_calls is 3;"),
         ({"messages": [{"role": "assistant", "function_call": {}}], "tools": 3}, Format.AUTO, "tools is 3;"),
         ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}]}, Format.AUTO, "write it as tool_calls"),
+        ({"messages": [{"role": "assistant", "weight": 2}]}, Format.AUTO, "messages[0].weight is 2; it must be 0"),
         ({"conversations": [{"from": "dog"}]}, Format.AUTO, "conversations[0].from is dog; it must be one of system"),
         ({"conversations": [{"from": ["gpt"]}]}, Format.AUTO, "conversations[0].from is ['gpt'];"),
         (SHAREGPT, Format.PERFECTBLEND, "source is None; the name of a data set belongs there"),

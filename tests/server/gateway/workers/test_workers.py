@@ -24,6 +24,7 @@ async def main():
         served_model_name="kimi",
         workers=int(sys.argv[3]),
         probe={"interval_s": 0.05, "health_interval_s": 60},
+        conversation_log={"directory": sys.argv[4]} if len(sys.argv) > 4 else None,
     )
     serving = asyncio.create_task(run_workers(settings, "127.0.0.1", int(sys.argv[2]), drain_s=2))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
@@ -84,11 +85,11 @@ class Pool:
 def start_pool(gateway):
     started = []
 
-    async def start(workers, env=None):
+    async def start(workers, env=None, *log):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-c", PROGRAM, gateway.engine_url, str(port), str(workers)),
+            *(sys.executable, "-P", "-c", PROGRAM, gateway.engine_url, str(port), str(workers), *map(str, log)),
             env={**os.environ, **(env or {})},
         )
         pool = Pool(f"http://127.0.0.1:{port}", process)
@@ -141,9 +142,19 @@ async def test_c02_every_scrape_says_the_same(start_pool, tmp_path):
     assert not [sample for sample in samples if "pid" in sample.labels]
     assert max(sample.value for sample in samples if sample.name == "k25serve_gateway_arm_ready") == 1
     await stop(pool)
-    again = await start_pool(2, env)
+    again = await start_pool(2, env, tmp_path / "log")
     assert await again.total(ok) == 0
+    writers = again.workers()
+    for _ in range(20):
+        assert (await again.request(sim={"accepted": [1]}))[0] == 200
+    await again.until("conversations_logged_total", lambda value: value == 20)
+    last = asyncio.create_task(again.request(stream=True, sim={"accepted": [1], "header_delay_s": 0.3}))
+    await again.until("inflight", lambda value: value == 1)
     await stop(again)
+    assert (await last)[0] == 200
+    files = list((tmp_path / "log").iterdir())
+    assert {int(path.stem.rpartition("-")[2]) for path in files} == set(writers)
+    assert sum(path.read_bytes().count(b"\n") for path in files) == 21
 
 
 async def test_c02_one_worker_shows_the_same_names(start_pool, gateway):
