@@ -52,7 +52,8 @@ class StateWriter:
         self._batches: queue.Queue[Batch] = queue.Queue(BATCHES_WAITING)
         self._refused: deque[tuple[str, str]] = deque(maxlen=REFUSALS_KEPT)
         self.written = 0
-        threading.Thread(target=self._run, name="k25serve-capture", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="k25serve-capture", daemon=True)
+        self._thread.start()
 
     def put(self, batch: Batch) -> None:
         """Hand a batch over; waits where `BATCHES_WAITING` batches are still to be written."""
@@ -86,7 +87,7 @@ class StateWriter:
 
     def _write(self, part: Part, batch: Batch) -> None:
         rows, hidden = slice(part.start, part.end), batch.last.shape[-1]
-        aux = batch.aux[rows].unflatten(-1, (-1, hidden))
+        aux = batch.aux[rows].view(part.end - part.start, -1, hidden)
         tensors = {
             "token_ids": batch.token_ids[rows].clone(),
             "hidden_states": torch.cat([aux, batch.last[rows, None]], dim=1),

@@ -18,6 +18,8 @@ REPORT = "k25serve_capture_states"
 """Key of the row's report in `internal_states[0]` of GET /server_info."""
 MARKER = "engine.json"
 """File in the directory that holds the same report without counts: who sees it sees the directory."""
+HEADER = "states"
+"""Entry of a file's header: JSON with `layers` and `last_layer`."""
 DTYPE = torch.bfloat16
 # A request asks for its states by its id. The digits at the end keep ids apart, and keep one from being the beginning
 # of another, by which SGLang aborts. Safe as a file's name.
@@ -72,7 +74,6 @@ class CaptureStates:
     def facts(self) -> dict[str, Any]:
         """Where the states go and which they are. Starts the writer on the first rank."""
         if this_rank().is_first:
-            header = {name: json.dumps(value) for name, value in self._about.items() if name != "directory"}
             try:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 (self._directory / MARKER).write_text(json.dumps(self._about))
@@ -81,7 +82,9 @@ class CaptureStates:
                     f"patch capture_states: directory {self._directory} can't be written ({error.strerror}); "
                     "give another with --set patches.capture_states.directory=PATH"
                 ) from error
-            self._writer = StateWriter(self._directory, header)
+            # One entry: safetensors writes several in any order, and the same states should be the same bytes.
+            states = {name: self._about[name] for name in ("layers", "last_layer")}
+            self._writer = StateWriter(self._directory, {HEADER: json.dumps(states)})
         return self._about
 
     def _arm(self, model: Any) -> None:
@@ -105,7 +108,8 @@ class CaptureStates:
 
     def _normed(self, norm: torch.nn.Module, given: tuple[Any, ...], result: Any) -> None:
         """The final norm adds the residual itself and returns the sum beside its own result."""
-        self._last = result[1] if isinstance(result, tuple) else given[0]
+        if self._model.layers_to_capture:
+            self._last = result[1] if isinstance(result, tuple) else given[0]
 
     def _take(self, batch: Any, aux: torch.Tensor) -> None:
         if self._writer is None:

@@ -39,8 +39,8 @@ def check_room(out: Path, shards: Iterable[Shard], meaning: Meaning, budget: int
     say = f"{size_text(total)} for {tokens:,} tokens of {token:,} B"
     if budget is not None and total > budget:
         raise TrainingError(
-            f"capture takes {say}, the budget is {size_text(budget)}; raise --disk-budget, or capture and train "
-            "shard by shard: fewer with --shards, or `k25serve drafter train run`, which drops what it has used"
+            f"capture takes {say}, the budget is {size_text(budget)}; raise --disk-budget, or capture fewer shards at "
+            "a time with --shards"
         )
     out.mkdir(parents=True, exist_ok=True)
     free, more = shutil.disk_usage(out).free, total - bytes_there(out, wanted)

@@ -34,7 +34,8 @@ class CheckReport:
     @property
     def faults(self) -> list[str]:
         """Everything that is wrong, a line each."""
-        return [fault for match in (*self.layers, self.head) if (fault := match.fault) is not None]
+        found = [*(match.fault for match in self.layers), self.head.fault]
+        return [fault for fault in found if fault is not None]
 
 
 def check(options: CaptureOptions, data: Path, out: Path, url: str, target: Path, samples: int) -> CheckReport:
@@ -54,7 +55,7 @@ def spread(lengths: Sequence[int], count: int) -> list[int]:
 async def _check(options: CaptureOptions, data: Path, out: Path, url: str, target: Path, samples: int) -> CheckReport:
     async with session(options.timeout_s) as opened:
         engine = Engine(opened, url)
-        state = await checked(engine, options)
+        state = await checked(engine, options, target)
         rows = _captured(options, data, out, samples)
         states = [_states(out, row, state, config_hash(target)) for row in rows]
         # No state files for these: the ids are not of the form that asks for them.

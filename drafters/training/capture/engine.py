@@ -14,10 +14,7 @@ from k25serve.drafters.training.capture.files import Meaning
 REPORT = "k25serve_capture_states"
 MARKER = "engine.json"
 SHOWN = 200  # characters of an engine's error
-FLAGS = {
-    "disable_radix_cache": (lambda value: value is True, "--disable-radix-cache"),
-    "chunked_prefill_size": (lambda value: isinstance(value, int) and value <= 0, "--chunked-prefill-size -1"),
-}
+FLAGS = {"disable_radix_cache": "--disable-radix-cache", "chunked_prefill_size": "--chunked-prefill-size -1"}
 # What the states depend on, kept beside them.
 SETTINGS = ("dtype", "tp_size", "quantization", "kv_cache_dtype", "attention_backend", "device", "random_seed")
 
@@ -53,8 +50,8 @@ class Engine:
                 f"--url {self.url}: the engine does not capture; start it with --set "
                 "patches.capture_states.directory=PATH --set 'patches.capture_states.layers=\"1,29,57\"'"
             )
-        for name, (fits, flag) in FLAGS.items():
-            if not fits(inner.get(name)):
+        for name, flag in FLAGS.items():
+            if not _whole(name, inner.get(name)):
                 raise TrainingError(
                     f"--url {self.url}: {name} is {inner.get(name)}, so prompts would not be computed whole; "
                     f"start the engine with {flag} in engine.extra_args"
@@ -149,3 +146,8 @@ async def wait_for(path: Path, engine: Engine, rid: str, seconds: float) -> None
 
 def _is_there(path: Path) -> bool:
     return path.exists()
+
+
+def _whole(name: str, value: object) -> bool:
+    """Whether a prompt is computed whole, as far as this server argument goes."""
+    return value is True if name == "disable_radix_cache" else isinstance(value, int) and value <= 0

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from k25serve.drafters.training.capture.rows import Row
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ELEMENT_BYTES = 2  # bf16
 HEADER_BYTES = 640  # of a safetensors file here, rounded up
+HEADER = "states"
+"""The one entry of a file's header: JSON. Several would be written in any order, so the bytes would differ."""
 TARGET = "target_config_sha256"
 _CHUNK = 1 << 22
 
@@ -64,7 +66,7 @@ def read_states(path: Path, row: Row, meaning: Meaning, target: str | None) -> "
 
     try:
         with safe_open(path, "pt") as file:
-            header, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            said, tensors = _said(file.metadata()), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
     except FileNotFoundError:
         return "it is not there"
     except (SafetensorError, OSError) as error:
@@ -72,11 +74,11 @@ def read_states(path: Path, row: Row, meaning: Meaning, target: str | None) -> "
     expected = {"token_ids", "hidden_states"} | (set() if target is None else {"loss_mask"})
     if set(tensors) != expected:
         return f"it holds {', '.join(sorted(tensors))}, expected {', '.join(sorted(expected))}"
-    said = _layers(header)
-    if said != [*meaning.layers, meaning.last_layer]:
-        return f"its states are of layers {said}, expected {[*meaning.layers, meaning.last_layer]}"
-    if target is not None and header.get(TARGET) != target:
-        return f"its target's config has the hash {header.get(TARGET)}, expected {target}"
+    theirs, mine = (said.get("layers"), said.get("last_layer")), (list(meaning.layers), meaning.last_layer)
+    if theirs != mine:
+        return f"its states are of layers {theirs[0]} and {theirs[1]}, expected {mine[0]} and {mine[1]}"
+    if target is not None and said.get(TARGET) != target:
+        return f"its target's config has the hash {said.get(TARGET)}, expected {target}"
     if not torch.equal(tensors["token_ids"], torch.tensor(row.input_ids)):
         return "its token ids are not those that were sent"
     states = tensors["hidden_states"]
@@ -96,24 +98,23 @@ def keep(tensors: "Mapping[str, torch.Tensor]", row: Row, meaning: Meaning, targ
     from safetensors.torch import save
 
     mask = torch.tensor(row.loss_mask, dtype=torch.bool)
-    data = save({**tensors, "loss_mask": mask}, {**header_of(meaning), TARGET: target})
+    header = json.dumps({"layers": list(meaning.layers), "last_layer": meaning.last_layer, TARGET: target})
+    data = save({**tensors, "loss_mask": mask}, {HEADER: header})
     write_whole(folder / name_of(row.index), data)
     return Kept(hashlib.sha256(data).hexdigest(), len(data))
-
-
-def header_of(meaning: Meaning) -> dict[str, str]:
-    """What a file's header says of its states, as the engine's row says it."""
-    return {"layers": json.dumps(list(meaning.layers)), "last_layer": json.dumps(meaning.last_layer)}
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Replace `path` in one step, once the bytes are on the disk."""
     draft = path.with_name(f".{path.name}.part")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def hash_of(path: Path) -> Kept | None:
@@ -128,8 +129,9 @@ def hash_of(path: Path) -> Kept | None:
         return None
 
 
-def _layers(header: Mapping[str, str]) -> list[int] | None:
+def _said(header: Mapping[str, str] | None) -> dict[str, Any]:
     try:
-        return [*json.loads(header["layers"]), json.loads(header["last_layer"])]
-    except (KeyError, TypeError, ValueError):
-        return None
+        said = json.loads((header or {}).get(HEADER, "{}"))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

@@ -61,7 +61,7 @@ class Head:
         import torch
 
         weight = self._norm.float()
-        for piece in last.split(ROWS):
+        for piece in torch.split(last, ROWS):
             states = piece.float()
             normed = states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + self._eps) * weight
             # In the head's own dtype where that is all that memory holds.
@@ -85,7 +85,9 @@ def match_head(
         pieces = list(head.log_probs(states[:-1]))
         if not pieces:
             continue
-        ours = torch.cat([p.gather(1, t[:, None])[:, 0] for p, t in zip(pieces, tokens[1:].split(ROWS), strict=True)])
+        ours = torch.cat(
+            [p.gather(1, t[:, None])[:, 0] for p, t in zip(pieces, torch.split(tokens[1:], ROWS), strict=True)]
+        )
         best = torch.cat([piece.argmax(-1) for piece in pieces])
         differences.append((ours - theirs).abs())
         same += int((best == tops).sum())

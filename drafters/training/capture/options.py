@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SPLITS = ("train", "held_out")
+SplitName = Literal["train", "held_out"]
+SPLITS: tuple[SplitName, ...] = ("train", "held_out")
 
 
 class CaptureOptions(BaseModel):
@@ -12,7 +13,7 @@ class CaptureOptions(BaseModel):
 
     layers: physical layers that the engine must capture; None takes what it does. concurrency: requests at a time; with
     1 no batches form, and a CPU engine gives the same bits each time. verify: whether sealed shards are read again
-    (`hash`) or their files' sizes looked at. disk_budget_bytes: the most that may lie under `hidden/`.
+    (`hash`) or their files' sizes looked at. disk_budget_bytes: the most that the shards asked for may take.
     timeout_s: for one request, and for its file.
     """
 
@@ -24,4 +25,4 @@ class CaptureOptions(BaseModel):
     verify: Literal["hash", "size"] = "hash"
     disk_budget_bytes: int | None = Field(None, ge=0)
     timeout_s: float = Field(600.0, gt=0)
-    splits: tuple[Literal["train", "held_out"], ...] = SPLITS
+    splits: tuple[SplitName, ...] = SPLITS

@@ -1,15 +1,18 @@
 """The capture: row by row through the engine, shard by shard onto the disk."""
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from k25serve.drafters.checkpoint.errors import TrainingError
+from k25serve.drafters.checkpoint.target import Target
 from k25serve.drafters.training.capture.budget import check_room, size_text
 from k25serve.drafters.training.capture.engine import MARKER, Engine, EngineState, session, wait_for
 from k25serve.drafters.training.capture.files import Kept, Meaning, hash_of, keep, name_of, read_states
@@ -17,6 +20,8 @@ from k25serve.drafters.training.capture.options import CaptureOptions
 from k25serve.drafters.training.capture.rows import Row, Split
 from k25serve.drafters.training.capture.shards import File, Shard, Sidecar, bad_files, plan_shards
 from k25serve.drafters.training.progress import Progress
+
+LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def capture(
     """
     wanted = plan_shards(data, options) if shards is None else tuple(shards)
     report = CaptureReport()
-    state = asyncio.run(_state(url, options))
+    state = asyncio.run(_state(url, options, target))
     total = check_room(out, wanted, state.meaning, options.disk_budget_bytes)
     progress.start(f"capture, {size_text(total)}", sum(len(shard.rows) for shard in wanted))
     for shard in wanted:
@@ -79,7 +84,20 @@ def capture_shard(
     progress: Progress,
 ) -> CaptureReport:
     """Capture one shard and seal it; a sealed one is only verified. Advances `progress` by a row at a time."""
-    return asyncio.run(_Work(shard, options, data, out, target, progress).run(url, staging))
+    with alone(out):
+        return asyncio.run(_Work(shard, options, data, out, target, progress).run(url, staging))
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Raises TrainingError while another capture writes to `out`; the lock ends with its process."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(f"--out {out}: another capture writes there; wait for it, or stop it") from None
+        yield
 
 
 class _Work:
@@ -91,7 +109,7 @@ class _Work:
         self._shard, self._options, self._progress = shard, options, progress
         self._rows = Split(data, shard.split)
         self._folder, self._sidecar = shard.folder(out), shard.sidecar(out)
-        self._target_hash = config_hash(target)
+        self._target, self._target_hash = target, config_hash(target)
         self._files: dict[int, File] = {}
         self._report = CaptureReport(shards=1)
 
@@ -100,7 +118,7 @@ class _Work:
         self._folder.mkdir(parents=True, exist_ok=True)
         async with session(self._options.timeout_s) as opened:
             engine = Engine(opened, url)
-            state = await checked(engine, self._options)
+            state = await checked(engine, self._options, self._target)
             missing = self._missing(state.meaning)
             if missing:
                 source = staging_of(state, staging)
@@ -185,7 +203,13 @@ class _Work:
         found = read_states(path, row, meaning, None)
         if isinstance(found, str):
             raise TrainingError(f"{path}: {found}; see the engine's log, then start again: it goes on")
-        kept = keep(found, row, meaning, self._target_hash, self._folder)
+        try:
+            kept = keep(found, row, meaning, self._target_hash, self._folder)
+        except OSError as error:
+            raise TrainingError(
+                f"{self._folder}: {name_of(row.index)} can't be written ({error.strerror}); mend it, then start again: "
+                "it goes on"
+            ) from None
         path.unlink()
         return kept
 
@@ -215,9 +239,17 @@ def config_hash(target: Path) -> str:
         raise TrainingError(f"--target {path}: {error.strerror}; point at the served model's folder") from None
 
 
-async def checked(engine: Engine, options: CaptureOptions) -> EngineState:
-    """The engine's state, if it captures what is asked for. Raises TrainingError."""
+async def checked(engine: Engine, options: CaptureOptions, target: Path) -> EngineState:
+    """The engine's state, if it captures what is asked for, of this target. Raises TrainingError, CheckpointError."""
     state = await engine.state()
+    config = Target(target)
+    shape = (config.size("hidden_size"), config.size("num_hidden_layers"))
+    served = (state.meaning.hidden_size, state.meaning.last_layer + 1)
+    if shape != served:
+        raise TrainingError(
+            f"--target {target}: hidden_size and layers are {shape}, those of the served model {served}; "
+            "give the served model's folder"
+        )
     if options.layers is not None and options.layers != state.meaning.layers:
         asked, does = (",".join(map(str, layers)) for layers in (options.layers, state.meaning.layers))
         raise TrainingError(
@@ -244,9 +276,9 @@ def staging_of(state: EngineState, given: Path | None) -> Path:
     return path
 
 
-async def _state(url: str, options: CaptureOptions) -> EngineState:
+async def _state(url: str, options: CaptureOptions, target: Path) -> EngineState:
     async with session(options.timeout_s) as opened:
-        return await checked(Engine(opened, url), options)
+        return await checked(Engine(opened, url), options, target)
 
 
 def _remove_left(staging: Path, stem: str) -> None:

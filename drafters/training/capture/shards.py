@@ -91,17 +91,15 @@ class Sidecar(BaseModel):
         except (FileNotFoundError, ValidationError):
             return None
 
+    @property
+    def states(self) -> Meaning:
+        """What the states of its files are."""
+        return Meaning(self.layers, self.last_layer, self.hidden_size)
+
     def describes(self, shard: Shard, meaning: Meaning, target_config_sha256: str) -> bool:
         """Whether it is of the same rows, states and target."""
-        mine = (self.start, self.stop, self.layers, self.last_layer, self.hidden_size, self.target_config_sha256)
-        return mine == (
-            shard.start,
-            shard.stop,
-            meaning.layers,
-            meaning.last_layer,
-            meaning.hidden_size,
-            target_config_sha256,
-        )
+        mine = (self.start, self.stop, self.states, self.target_config_sha256)
+        return mine == (shard.start, shard.stop, meaning, target_config_sha256)
 
 
 def plan_shards(data: Path, options: CaptureOptions) -> tuple[Shard, ...]:
