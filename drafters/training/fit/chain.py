@@ -60,7 +60,7 @@ class Chain:
 
     def _queries(self, inputs: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """[kv, N, group, d], scaled."""
-        q = self._rotated(self._heads(self._attention.q_proj, inputs), positions) * self._dim**-0.5
+        q: torch.Tensor = self._rotated(self._heads(self._attention.q_proj, inputs), positions) * self._dim**-0.5
         return q.view(self._kv, self._group, -1, self._dim).transpose(1, 2)
 
     def _heads(self, project: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:

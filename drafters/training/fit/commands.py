@@ -26,7 +26,7 @@ def fit_command(
     On several GPUs: `drafter train run` with processes: N, or torchrun --nproc-per-node N -m
     k25serve.drafters.training.run.rank RUN TARGET CONFIG.yaml RUN/fit.
     """
-    from k25serve.drafters.training.fit.configs import load_options
+    from k25serve.drafters.training.fit.config_file import load_options
     from k25serve.drafters.training.progress import Shown
 
     with one_line_errors():

@@ -59,4 +59,5 @@ def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
     for _ in range(ROUNDS):
         square = x @ x.T
         x = A * x + (B * square + C * square @ square) @ x
-    return (x.T if tall else x).to(matrix.dtype)
+    found: torch.Tensor = (x.T if tall else x).to(matrix.dtype)
+    return found

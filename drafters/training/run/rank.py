@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from k25serve.drafters.checkpoint.errors import DrafterError
-from k25serve.drafters.training.fit.configs import load_options
+from k25serve.drafters.training.fit.config_file import load_options
 from k25serve.drafters.training.progress import Shown
 
 ERROR = "k25serve: error: "

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from k25serve.drafters.checkpoint.errors import TrainingError
-from k25serve.drafters.training.fit.configs import config_names, load_options
+from k25serve.drafters.training.fit.config_file import config_names, load_options
 from k25serve.drafters.training.fit.optimizer import rate_factor
 from k25serve.drafters.training.fit.options import Optimizer
 
