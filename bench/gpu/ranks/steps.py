@@ -108,7 +108,7 @@ def run(setting: Setting, names: Sequence[str]) -> Data:
             data = STEPS[name].run(setting, read(folder))
         except FAULTS as error:
             failed.append(f"{name}: {error!r}")
-            print(f"{name} failed: {error}", flush=True)
+            print(f"{name} failed: {error!r}", flush=True)
             continue
         except KeyboardInterrupt:
             failed.append(f"{name}: interrupted")
