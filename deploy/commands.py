@@ -49,7 +49,7 @@ def systemd(
     from k25serve.deploy.systemd.render import (
         engine_files,
         engine_unit,
-        folder_to_make,
+        folders_to_make,
         gateway_files,
         k25serve_command,
     )
@@ -73,8 +73,7 @@ def systemd(
     for name in files:
         typer.echo(output / name)
     typer.echo(f"\nnext: systemd-sysusers {output / 'k25serve.sysusers.conf'} && systemctl daemon-reload &&")
-    folder = None if engine_only else folder_to_make(loaded)
-    if folder is not None:
+    for folder in () if engine_only else folders_to_make(loaded):
         typer.echo(f"      install -d -o {user} -g {user} -m 700 {shlex.quote(str(folder))} &&")
     gateway = "" if engine_only else " k25serve-gateway.service"
     typer.echo(f"      systemctl enable --now {engine_unit(loaded)}{gateway}")

@@ -72,7 +72,7 @@ def engine_files(profile: Profile, command: Sequence[str], user: str, environ: M
 def gateway_files(profile: Profile, command: Sequence[str], user: str) -> dict[str, str]:
     """Text by path of the gateway's unit. command: starts the gateway.
 
-    Raises ConfigError where the folder of the conversation log is relative.
+    Raises ConfigError where a folder that it writes in is relative.
     """
     gateway = profile.gateway
     return {
@@ -88,28 +88,43 @@ def gateway_files(profile: Profile, command: Sequence[str], user: str) -> dict[s
     }
 
 
-def folder_to_make(profile: Profile) -> Path | None:
-    """The folder of the conversation log, where systemd does not make it: it has to be there before the unit starts."""
-    log = profile.gateway.conversation_log
-    if log is None:
-        return None
-    # StateDirectory= takes a colon and what follows for a link's name.
-    made = STATE in log.directory.parents and ".." not in log.directory.parts and ":" not in str(log.directory)
-    return None if made else log.directory
+def folders_to_make(profile: Profile) -> list[Path]:
+    """What the gateway writes in and systemd does not make: it has to be there before the unit starts."""
+    return [folder for folder in _written(profile).values() if not _made(folder)]
+
+
+def _written(profile: Profile) -> dict[str, Path]:
+    """The folders where the gateway writes, by profile key."""
+    gateway = profile.gateway
+    folders = {}
+    if gateway.conversation_log is not None:
+        folders["gateway.conversation_log.directory"] = gateway.conversation_log.directory
+    if gateway.experiment is not None:
+        folders["gateway.experiment.state"] = gateway.experiment.state.parent
+    return folders
+
+
+def _made(folder: Path) -> bool:
+    """Whether StateDirectory= can name it: it takes a colon and what follows for a link's name."""
+    return STATE in folder.parents and ".." not in folder.parts and ":" not in str(folder)
 
 
 def _writes(profile: Profile) -> str:
-    """Lines for the folder of the conversation log, the one place where the gateway's unit may write."""
-    log = profile.gateway.conversation_log
-    if log is None:
-        return ""
-    folder = log.directory
-    if not folder.is_absolute():
-        raise ConfigError(f"gateway.conversation_log.directory {shown(str(folder))}: a service needs an absolute path")
-    if folder_to_make(profile) is None:
-        return f"StateDirectory={quoted(str(folder.relative_to(STATE)), dollar='$')}\nStateDirectoryMode=0700\n"
+    """Lines for the places where the gateway's unit may write."""
+    folders = _written(profile)
+    for key, folder in folders.items():
+        if not folder.is_absolute():
+            raise ConfigError(f"{key} {shown(str(folder))}: a service needs an absolute path")
+    distinct = dict.fromkeys(folders.values())
+    made = [quoted(str(folder.relative_to(STATE)), dollar="$") for folder in distinct if _made(folder)]
     # With the dash a missing folder is the gateway's to tell, in words.
-    return f"ReadWritePaths={quoted(f'-{folder}', dollar='$')}\n"
+    others = [quoted(f"-{folder}", dollar="$") for folder in distinct if not _made(folder)]
+    lines = []
+    if made:
+        lines += [f"StateDirectory={' '.join(made)}", "StateDirectoryMode=0700"]
+    if others:
+        lines.append(f"ReadWritePaths={' '.join(others)}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def k25serve_command(

@@ -117,6 +117,22 @@ def test_the_conversation_log_can_be_written(tmp_path: Path, folder: str, lines:
     assert (told in written.output) == made_by_hand
 
 
+EXPERIMENT = "{name: x, mode: aa, control: a, weights: {a: 1, b: 1}, state: STATE}"
+ARMS = "gateway.arms=[{name: a}, {name: b}]"
+
+
+def test_an_experiments_state_can_be_written() -> None:
+    """README's own example: without this the unit's ProtectSystem=strict refuses the file."""
+    experiment = f"gateway.experiment={EXPERIMENT.replace('STATE', '/var/lib/k25serve/x.db')}"
+    _, files = rendered("cpu-tiny", ARMS, experiment)
+    assert "StateDirectory=k25serve\n" in files[GATEWAY]
+    _, files = rendered("cpu-tiny", ARMS, experiment, 'gateway.conversation_log.directory="/srv/talks"')
+    assert "StateDirectory=k25serve\n" in files[GATEWAY]
+    assert "ReadWritePaths=-/srv/talks\n" in files[GATEWAY]
+    with pytest.raises(ConfigError, match=r"experiment.state '\.': a service needs an absolute path"):
+        rendered("cpu-tiny", ARMS, f"gateway.experiment={EXPERIMENT.replace('STATE', 'x.db')}")
+
+
 def test_a_relative_conversation_log_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"conversation_log.directory 'talks': a service needs an absolute path"):
         rendered("cpu-tiny", "gateway.conversation_log.directory=talks")
