@@ -25,7 +25,7 @@ PHASES = (
     ("boot", 3, r"starts on port", 40.0),
     ("capture", 5, r"engine: ready", 2.5),
     ("fit", 6, r"\[4/5\] fit", 12.0),
-    ("export", 2, r"\[5/5\] export", 2.0),
+    ("export", 2, r"\[5/5\] export", 0.1),
 )
 
 
