@@ -15,20 +15,30 @@ from pathlib import Path
 FOLDER = Path("/dev/shm")
 # SGLang's, NCCL's and multiprocessing's. Whatever else is mapped from there, a model's weights say, stays.
 NAME = r"(?:sgl_shm_|sglang_loads_|nccl-|sem\.mp-)[\w.-]+"
-MAPPED = re.compile(rf" {re.escape(str(FOLDER))}/({NAME})$")  # a removed one ends in (deleted)
+MAPPED = re.compile(rf" (\d+) +{re.escape(str(FOLDER))}/")  # inode and path; a semaphore's is that of its first name
 WORD = "guardian: shared memory "
 LOG_BYTES = 4 * 2**20  # segments are made while the engine loads
 
 
+def segments() -> dict[int, str]:
+    """Names in /dev/shm that may be an engine's, by inode."""
+    try:
+        with os.scandir(FOLDER) as entries:
+            return {entry.inode(): entry.name for entry in entries if re.fullmatch(NAME, entry.name)}
+    except OSError:
+        return {}  # no such folder, no segments
+
+
 def mapped(pids: Iterable[int]) -> set[str]:
     """Names of the segments that these processes have mapped now."""
-    found: set[str] = set()
+    names, found = segments(), set[str]()
     for pid in pids:
         try:
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
-                found.update(match[1] for line in file if (match := MAPPED.search(line.rstrip("\n"))))
+                inodes = {int(match[1]) for line in file if (match := MAPPED.search(line))}
         except OSError:
             continue  # it ended while we looked
+        found.update(names[inode] for inode in inodes & names.keys())
     return found
 
 
@@ -67,10 +77,7 @@ class Watch:
         pids: asked for only where /dev/shm holds names that are not ours yet, so that an engine at work is let alone.
         """
         self._next = time.monotonic() + self._period
-        try:
-            there = {name for name in os.listdir(FOLDER) if re.fullmatch(NAME, name)}
-        except OSError:
-            return  # no such folder, no segments
+        there = set(segments().values())
         new = mapped(pids()) - self.names if there - self.names else set()
         if new:
             self.names |= new

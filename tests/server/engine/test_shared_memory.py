@@ -15,9 +15,10 @@ from k25serve.server.engine.leftovers import reap
 from k25serve.server.engine.process import EngineProcess
 from k25serve.server.engine.shared_memory import FOLDER, WORD, mapped, told
 
-# Maps the files that it is given, as a rank does, and stays.
+# Maps the files that it is given, and a semaphore, as a rank does, and stays.
 RANK = """
-import mmap, sys, time
+import mmap, multiprocessing, sys, time
+held = multiprocessing.get_context("spawn").Lock()
 files = [open(path, "w+b") for path in sys.argv[1:]]
 for file in files:
     file.truncate(4096)
@@ -49,6 +50,10 @@ async def started(log: Path, names: tuple[str, str]) -> EngineProcess:
     return engine
 
 
+def semaphores(log: Path) -> list[Path]:
+    return [FOLDER / name for name in told([log]) if name.startswith("sem.mp-")]
+
+
 def left(names: tuple[str, str]) -> list[bool]:
     return [(FOLDER / name).exists() for name in names]
 
@@ -56,8 +61,11 @@ def left(names: tuple[str, str]) -> list[bool]:
 async def test_a_stop_removes_them(tmp_path: Path, names: tuple[str, str]) -> None:
     engine = await started(tmp_path / "log", names)
     assert left(names) == [True, True]
+    (semaphore,) = semaphores(tmp_path / "log")
+    assert await asyncio.to_thread(semaphore.exists)
     await engine.stop()
     assert left(names) == [False, True]
+    assert not await asyncio.to_thread(semaphore.exists)
 
 
 async def test_an_engine_that_ends_by_itself_leaves_none(tmp_path: Path, names: tuple[str, str]) -> None:
