@@ -94,7 +94,7 @@ def test_a_model_of_an_earlier_run_stays(tmp_path: Path, capsys: pytest.CaptureF
     assert "give another folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["gpu-speed", "gpu-trace", "gpu-parity", "gpu-kernels"])
+@pytest.mark.parametrize("kind", ["gpu-speed", "gpu-trace", "gpu-parity", "gpu-kernels", "gpu-tp"])
 def test_data_of_another_layout_leaves_nothing(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = raw(tmp_path / "x.json", kind, {"arms": [1]})
     with pytest.raises(SystemExit):
