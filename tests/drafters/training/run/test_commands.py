@@ -16,7 +16,7 @@ def test_plan_does_nothing(tmp_path: Path) -> None:
         app, [*COMMAND, "--config", "packaged:tiny", "--out", str(out), "--plan"], env={"COLUMNS": "200"}
     )
     assert result.exit_code == 0, result.stderr
-    for word in ("data", "vocab", "capture", "fit", "export", "gate", "2,048 bytes a token", "5 minutes", "left"):
+    for word in ("data", "vocab", "capture", "fit", "export", "gate", "2,048 bytes a token", "7 minutes", "left"):
         assert word in result.stdout
     assert not out.exists()
 
