@@ -15,7 +15,7 @@ from k25serve.drafters.training.run.work import Work
 # Of texts and templates on one core, and of counting; export and check read the drafter a few times.
 DATA_TOKENS_PER_S, VOCAB_TOKENS_PER_S, EXPORT_S = 30_000.0, 2_000_000.0, 10.0
 BYTES_A_TOKEN = 4.0
-PACKAGED_TOKENS = 260  # mean of the packaged chats
+PACKAGED_TOKENS = 145  # mean of the packaged chats
 MEAN_ROW = 1000  # tokens of a conversation of unknown length
 MINUTE, HOUR = 60.0, 3600.0
 
