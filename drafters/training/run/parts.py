@@ -69,11 +69,11 @@ def part_folder(work: Work, index: int) -> RunFolder:
 
 
 def _part(work: Work, index: int, count: int, name: str, needs: tuple[str, ...]) -> Step:
-    folder, options = part_folder(work, index), work.config.fit
+    folder, options = part_folder(work, index), work.fit_options
     if index:
         warm = part_folder(work, index - 1).drafter
         options = options.model_copy(update={"init": Init(kind="warm", drafter=warm)})
-    settings = fit_settings(work, work.config.fit)
+    settings = fit_settings(work, work.fit_options)
     return Step(
         name,
         needs,

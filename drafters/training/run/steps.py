@@ -19,7 +19,7 @@ def all_steps(work: Work, sizes: Sizes | None = None) -> list[Step]:
         steps += part_steps(work, count)
     else:
         steps.append(capture_step(work, work.folder, "capture", ("data",)))
-        steps.append(fit_step(work, work.folder, work.config.fit, "fit", ("data", "vocab", "capture")))
+        steps.append(fit_step(work, work.folder, work.fit_options, "fit", ("data", "vocab", "capture")))
     steps.append(export_step(work, work.folder, "export", ("fit",)))
     if work.config.gate is not None:
         steps.append(gate_step(work, work.config.gate))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from k25serve.drafters.training.capture.options import CaptureOptions
+from k25serve.drafters.training.fit.options import FitOptions
 from k25serve.drafters.training.progress import Progress
 from k25serve.drafters.training.run.engine import Engines
-from k25serve.drafters.training.run.folders import RunFolder
+from k25serve.drafters.training.run.folders import RunFolder, model_folder
 from k25serve.drafters.training.run.options import RunConfig
 
 
@@ -30,6 +31,16 @@ class Work:
     def capture_options(self) -> CaptureOptions:
         """The capture's settings with the engine's layers."""
         return self.config.capture.model_copy(update={"layers": self.config.engine.layers})
+
+    @property
+    def fit_options(self) -> FitOptions:
+        """The fit's settings, where `packaged:drafter` or a variable stands for the folder of a warm start too."""
+        options = self.config.fit
+        named = str(options.init.drafter)
+        if options.init.drafter is None or not named.startswith(("packaged:", "$")):
+            return options
+        init = options.init.model_copy(update={"drafter": model_folder("fit.init.drafter", named)})
+        return options.model_copy(update={"init": init})
 
     def capture_engine(self) -> tuple[str, Path]:
         """URL and staging of the capturing engine; boots it where none is up."""
