@@ -6,8 +6,9 @@ import pytest
 
 
 def pytest_sessionstart() -> None:
-    """Programs under test hear SIGHUP, also where the run itself was started under nohup."""
+    """Programs under test hear SIGHUP and SIGINT, also where the run itself is under nohup or a shell's `&`."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
