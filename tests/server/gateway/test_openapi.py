@@ -16,7 +16,7 @@ from k25serve.server.gateway.readiness import Readiness
 from k25serve.server.gateway.run import serve
 from k25serve.server.gateway.settings import GatewaySettings
 
-EXAMPLES = 60
+EXAMPLES = 30
 
 
 async def test_the_document_lists_what_is_served(gateway):

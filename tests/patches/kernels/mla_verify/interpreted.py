@@ -52,20 +52,29 @@ BOUND = {"bf16": 2e-3, "fp8": 2e-3, "fp8_dot": 8e-2}
 
 @pytest.mark.parametrize("kind", ["bf16", "fp8", "fp8_dot"])
 @pytest.mark.parametrize("n_splits", [1, 7])
-def test_every_split_count(make_case, kind: str, n_splits: int) -> None:
-    case = make_case([0, 1, 15, 16, 17, 33, 131, 257], kind=kind, seed=n_splits)
+def test_one_split_and_several(make_case, kind: str, n_splits: int) -> None:
+    case = make_case([0, 1, 15, 16, 17, 33, 131], kind=kind, seed=n_splits)
     assert case.error(case.run(n_splits)) <= BOUND[kind]
 
 
+# A block of 16 rows holds 2 draft tokens of 8 heads, one of 32 holds 4, and more take two: the edges, and 4 elsewhere.
 @pytest.mark.parametrize(
-    ("kind", "draft_tokens"), [*(("bf16", n) for n in range(1, 9)), ("fp8", 1), ("fp8", 3), ("fp8", 8)]
+    ("kind", "draft_tokens"),
+    [
+        *(("bf16", n) for n in (1, 2, 3, 5, 8)),
+        *(pytest.param("bf16", n, marks=pytest.mark.full) for n in (4, 6, 7)),
+        ("fp8", 3),
+        *(pytest.param("fp8", n, marks=pytest.mark.full) for n in (1, 8)),
+    ],
 )
 def test_every_draft_length(make_case, kind: str, draft_tokens: int) -> None:
     case = make_case([0, 31, 66], draft_tokens=draft_tokens, kind=kind, seed=draft_tokens)
     assert case.error(case.run(3)) <= BOUND[kind]
 
 
-@pytest.mark.parametrize(("heads", "draft_tokens"), [(12, 3), (16, 2), (32, 1), (64, 2), (128, 1)])
+@pytest.mark.parametrize(
+    ("heads", "draft_tokens"), [(12, 3), (16, 2), (32, 1), pytest.param(64, 2, marks=pytest.mark.full), (128, 1)]
+)
 def test_other_head_counts(make_case, heads: int, draft_tokens: int) -> None:
     case = make_case([0, 45], heads=heads, draft_tokens=draft_tokens)
     assert case.error(case.run(2)) <= BOUND["bf16"]

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[4]
 
 
-def test_kernels_in_the_interpreter() -> None:
+@pytest.mark.parametrize("tier", ["not full", pytest.param("full", marks=pytest.mark.full)])
+def test_kernels_in_the_interpreter(tier: str) -> None:
     file = Path(__file__).with_name("interpreted.py")
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", str(file)]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-m", tier, file]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     answer = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=500, check=False
