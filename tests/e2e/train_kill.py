@@ -23,9 +23,9 @@ PHASES = (
     ("data", 3, r"\[1/5\] data", 6.0),
     ("vocab", 1, r"\[2/5\] vocab", 3.0),
     ("boot", 3, r"starts on port", 40.0),
-    ("capture", 5, r"engine: ready", 2.5),
-    ("fit", 6, r"\[4/5\] fit", 12.0),
-    ("export", 2, r"\[5/5\] export", 0.1),
+    ("capture", 5, r"engine: ready", 8.0),
+    ("fit", 7, r"\[4/5\] fit", 12.0),
+    ("export", 1, r"\[5/5\] export", 0.1),
 )
 
 
