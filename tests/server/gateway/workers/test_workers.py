@@ -153,7 +153,10 @@ async def test_c02_every_scrape_says_the_same(start_pool, tmp_path):
     await stop(again)
     assert (await last)[0] == 200
     files = list((tmp_path / "log").iterdir())
-    assert {int(path.stem.rpartition("-")[2]) for path in files} == set(writers)
+    # A file each; the kernel may give all connections to one of them.
+    named = [int(path.stem.rpartition("-")[2]) for path in files]
+    assert len(set(named)) == len(named)
+    assert set(named) <= set(writers)
     assert sum(path.read_bytes().count(b"\n") for path in files) == 21
 
 
