@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import DeepseekV3ForCausalLM
 
-from k25serve.drafters.tiny.acceptance import Acceptance, merge, simulate
+from k25serve.drafters.tiny.acceptance import merge, simulate
 from k25serve.drafters.tiny.answers import answer_all
 from k25serve.drafters.tiny.chat import Chat
 from k25serve.drafters.tiny.dataset import Dataset, Encoder
@@ -32,6 +32,7 @@ from k25serve.drafters.tiny.train_drafter import DrafterOptions, evaluate_drafte
 from k25serve.drafters.tiny.train_target import TargetOptions, evaluate, train_target
 from k25serve.drafters.tiny.train_vision import VisionOptions, train_vision
 from k25serve.drafters.tiny.vision import VisionModel
+from k25serve.drafters.training.fit.walk import Walked
 
 MEASURED = {"code": 12, "explain": 3, "arguments": 3, "tool": 4, "sum": 2}  # held-out chats for acceptance
 
@@ -152,7 +153,7 @@ def answer_chats(texts: Texts, options: argparse.Namespace, device: torch.device
     return regenerate(model, texts.encoder, chats, options.generate_batch, options.answer_tokens, options.seed)
 
 
-def measure(out: Path, encoder: Encoder, chats: Sequence[Chat], answer_tokens: int, device: torch.device) -> Acceptance:
+def measure(out: Path, encoder: Encoder, chats: Sequence[Chat], answer_tokens: int, device: torch.device) -> Walked:
     """Greedy acceptance of the written pair, in fp32, over the chats' prompts."""
     model, drafter = frozen_target(out / "target", device), load_drafter(out / "drafter").to(device)
     prompts = [encoder.prompt_ids(chat) for chat in chats]

@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from transformers import DeepseekV3ForCausalLM
 
-from k25serve.drafters.tiny.acceptance import Acceptance, merge, simulate
+from k25serve.drafters.tiny.acceptance import merge, simulate
 from k25serve.drafters.tiny.draft_vocab import count_tokens, draft_maps
 from k25serve.drafters.tiny.drafter import AUX_LAYERS, DRAFT_CONFIG, Drafter, shift_left
 from k25serve.drafters.tiny.train_drafter import draft_losses, target_states
+from k25serve.drafters.training.fit.walk import Walked
 
 LENGTH, STEPS = 9, 4
 
@@ -144,6 +145,6 @@ def test_simulation_walks_like_verification(target: DeepseekV3ForCausalLM) -> No
     # base 1: token 10 is known, 11 12 right, 99 wrong; base 4: token 13 is known, 14 15 right, then the text ends.
     drafts = [[0, 0, 0], [11, 12, 99], [0, 0, 0], [0, 0, 0], [14, 15, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
     found = simulate(Scripted(drafts), target, prompt, answer)
-    assert found == Acceptance((0, 0, 2, 0))
+    assert found == Walked((0, 0, 2, 0))
     assert found.accept_length == 3.0
-    assert merge([found, Acceptance((2, 0, 0, 0))]).accept_length == 2.0
+    assert merge([found, Walked((2, 0, 0, 0))]).accept_length == 2.0
