@@ -1,6 +1,5 @@
 """Reads every source, checks and deduplicates its conversations, and puts them into their final order."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -52,11 +51,6 @@ def gather(options: DataOptions, files: list[Path], hashes: list[str], spool: Sp
     if not gathered.entries:
         raise TrainingError(f"no conversation is left ({dict(gathered.dropped)}); give inputs with answers")
     return gathered
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _conversations(

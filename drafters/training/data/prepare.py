@@ -6,10 +6,11 @@ from contextlib import ExitStack, closing
 from importlib.metadata import version
 from pathlib import Path
 
+from k25serve.drafters.adapters.write import sha256
 from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.training.data.conversation import Conversation
 from k25serve.drafters.training.data.files import found_files
-from k25serve.drafters.training.data.gather import Gathered, gather, sha256_of
+from k25serve.drafters.training.data.gather import Gathered, gather
 from k25serve.drafters.training.data.options import DataOptions
 from k25serve.drafters.training.data.pool import encoded_chunks
 from k25serve.drafters.training.data.publish import begin, finished, publish
@@ -31,7 +32,7 @@ def prepare(options: DataOptions, target: Path, out: Path, progress: Progress) -
     Raises TrainingError where an input, the target or what lies in `out` is not as it should be.
     """
     files = found_files(options.inputs)
-    hashes = [sha256_of(path) for path in files]
+    hashes = [sha256(path) for path in files]
     versions = tokenizer_hashes(target, load_tokenizer(target, options.trust_remote_code))
     done = finished(out, options.decisive, hashes, versions)
     if done is not None:

@@ -1,9 +1,10 @@
 """curves.jsonl: a line an evaluation."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from k25serve.drafters.training.capture.files import write_whole
 
 FILE = "curves.jsonl"
 
@@ -18,9 +19,4 @@ def read_curves(path: Path) -> list[dict[str, Any]]:
 def write_curves(path: Path, lines: list[dict[str, Any]]) -> None:
     """All lines anew, complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("w") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())

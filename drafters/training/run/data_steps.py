@@ -4,6 +4,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from k25serve.drafters.adapters.write import sha256
 from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.checkpoint.json_file import read_object_if_there
 from k25serve.drafters.training.run.digests import digest, of_files, of_model
@@ -58,10 +59,9 @@ def read_sizes(work: Work) -> Sizes | None:
 
 def _asked(work: Work) -> Any:
     from k25serve.drafters.training.data.files import found_files
-    from k25serve.drafters.training.data.gather import sha256_of
 
     try:
-        files = [sha256_of(path) for path in found_files(work.config.data.inputs)]
+        files = [sha256(path) for path in found_files(work.config.data.inputs)]
     except TrainingError:
         # They may go once the data is made.
         report = read_object_if_there(work.folder.data / REPORT)
