@@ -13,9 +13,10 @@ def print_check(report: CheckReport) -> None:
     if report.not_here is not None:
         console.print(f"No plain forward of this target here: {report.not_here}. The head's check stands alone.")
     else:
-        table = Table("layer", "relative error", "cosine", "nearest layer")
+        table = Table("layer", "relative error, half of tokens", "nine in ten", "cosine", "nearest layer")
         for match in report.layers:
-            table.add_row(str(match.layer), f"{match.relative_error:.5f}", f"{match.cosine:.6f}", str(match.nearest))
+            numbers = (f"{match.relative_error:.5f}", f"{match.far:.5f}", f"{match.cosine:.6f}")
+            table.add_row(str(match.layer), *numbers, str(match.nearest))
         console.print(table)
     head = report.head
     console.print(

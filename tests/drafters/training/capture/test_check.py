@@ -12,6 +12,7 @@ from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.tiny import TARGET
 from k25serve.drafters.training.capture import check as checking
 from k25serve.drafters.training.capture.check import CheckReport, check, spread
+from k25serve.drafters.training.capture.compare import match_layers
 from k25serve.drafters.training.capture.options import CaptureOptions
 from k25serve.drafters.training.capture.reference import Reference, why_not
 from k25serve.drafters.training.capture.run import capture
@@ -53,6 +54,45 @@ def test_layers_that_are_off_by_one_are_named(engine: PlayedEngine, run_data: Pa
         assert fault.startswith(
             f"what was captured as layer {layer} is what leaves layer {layer + shift} (relative err"
         )
+
+
+def states(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A sample's captured states [n, 2, H] of layers 0 and 2, and the reference of three layers [3, n, H]."""
+    reference = torch.randn(3, tokens, 32, generator=torch.Generator().manual_seed(0))
+    return reference[[0, 2]].transpose(0, 1).clone(), reference
+
+
+def test_a_few_tokens_at_another_expert_are_no_fault() -> None:
+    """Where two experts are nearly alike, bf16 may choose the other one: the token's state is off by half."""
+    captured, reference = states(100)
+    captured[:8] *= 1.5
+    assert [match.fault for match in match_layers((0, 2), [captured], [reference])] == [None, None]
+
+
+def test_many_tokens_that_are_off_are_a_fault() -> None:
+    captured, reference = states(100)
+    captured[:15, 1] *= 1.5
+    right, wrong = match_layers((0, 2), [captured], [reference])
+    assert right.fault is None
+    assert wrong.fault is not None
+    assert wrong.fault.startswith(
+        "layer 2 differs from a plain forward by 0.5000 of a state's length or more at one in"
+    )
+
+
+def test_states_that_are_no_number_are_a_fault() -> None:
+    captured, reference = states(10)
+    captured[:, 0] = float("nan")
+    broken, _ = match_layers((0, 2), [captured], [reference])
+    assert broken.fault is not None
+
+
+def test_all_tokens_off_a_little_are_a_fault() -> None:
+    captured, reference = states(10)
+    captured[:, 0] *= 1.06
+    slightly, _ = match_layers((0, 2), [captured], [reference])
+    assert slightly.fault is not None
+    assert "by 0.0600 of a state's length or more at half of the tokens" in slightly.fault
 
 
 def test_a_wrong_last_state_is_found_by_the_head_alone(
