@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from e2e.stack import COMMAND, wait_gone
-from e2e.train_kill import PHASES, draw_moments, finish, kill_at, outcome, start
+from e2e.train_kill import PHASES, draw_moments, finish, kill_at, outcome, start, timed
 
 from k25serve.bench.provenance import Recorder, write
 from k25serve.drafters.check import Verdict, check_drafter
@@ -22,8 +22,8 @@ from k25serve.drafters.training.run.processes import tree
 pytestmark = [pytest.mark.engine, pytest.mark.full, pytest.mark.timeout(5400)]
 RESULTS = "K25SERVE_RESULTS"
 SEED = 20
-# Long enough to be killed six times while it is fitted.
-LONGER = ("fit.max_steps=240", "fit.evaluate_every=40", "fit.checkpoint_every_steps=5")
+# Long enough to be killed five times while it captures, seven times while it is fitted.
+LONGER = ("data.packaged=96", "fit.max_steps=600", "fit.evaluate_every=40", "fit.checkpoint_every_steps=5")
 GATE = ("gate.profile=cpu-tiny", "gate.prompts=2", "gate.max_tokens=16")
 
 
@@ -75,9 +75,9 @@ def test_killed_twenty_times_ends_bit_equal(tmp_path: Path) -> None:
     command = ["pytest", "tests/e2e/test_train_run.py", "-k", "test_killed_twenty_times_ends_bit_equal"]
     recorder = Recorder("train-kill", command)
     begun = time.monotonic()
-    finish(tmp_path / "whole", tmp_path / "whole.log", LONGER)
+    lengths = timed(tmp_path / "whole", tmp_path / "whole.log", LONGER)
     whole_s = round(time.monotonic() - begun, 1)
-    moments = draw_moments(SEED)
+    moments = draw_moments(SEED, lengths)
     assert len(moments) == 20
     killed = kill_at(moments, tmp_path / "killed", tmp_path / "killed.log", LONGER)
     finish(tmp_path / "killed", tmp_path / "killed.log", LONGER)
@@ -87,6 +87,7 @@ def test_killed_twenty_times_ends_bit_equal(tmp_path: Path) -> None:
         data = {
             "seed": SEED,
             "phases": [list(phase) for phase in PHASES],
+            "phase_seconds": lengths,
             **killed.as_json(),
             "whole_seconds": whole_s,
             "compared_files": len(expected),

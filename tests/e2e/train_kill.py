@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ from k25serve.drafters.adapters.write import sha256
 from k25serve.drafters.training.run.processes import Process, tree
 
 GONE_S = 120.0
-# Where to kill, how often, after which line of the run, and how many seconds after it at most.
+END = r"done: data"
+# Where to kill, how often, after which line of the run, and how far into the phase at most: the more often, the less
+# far, since a run goes on where it was killed.
 PHASES = (
-    ("data", 3, r"\[1/5\] data", 6.0),
-    ("vocab", 1, r"\[2/5\] vocab", 3.0),
-    ("boot", 3, r"starts on port", 40.0),
-    ("capture", 5, r"engine: ready", 8.0),
-    ("fit", 7, r"\[4/5\] fit", 12.0),
-    ("export", 1, r"\[5/5\] export", 0.1),
+    ("data", 3, r"\[1/5\] data", 0.9),
+    ("vocab", 1, r"\[2/5\] vocab", 0.9),
+    ("boot", 3, r"starts on port", 0.9),
+    ("capture", 5, r"engine: ready", 0.3),
+    ("fit", 7, r"\[4/5\] fit", 0.4),
+    ("export", 1, r"\[5/5\] export", 0.5),
 )
 
 
@@ -65,11 +67,16 @@ class Killed:
         return asdict(self)
 
 
-def draw_moments(seed: int) -> list[Moment]:
-    """All kills of a series, in the order of the phases: a run does not come back to one that it has finished."""
+def draw_moments(seed: int, lengths: Mapping[str, float]) -> list[Moment]:
+    """All kills of a series, in the order of the phases: a run does not come back to one that it has finished.
+
+    lengths: of each phase, in seconds, in a run that is not killed.
+    """
     draw = random.Random(seed)
     return [
-        Moment(name, line, round(draw.uniform(0, most), 3)) for name, times, line, most in PHASES for _ in range(times)
+        Moment(name, line, round(draw.uniform(0, most * lengths[name]), 3))
+        for name, times, line, most in PHASES
+        for _ in range(times)
     ]
 
 
@@ -86,6 +93,19 @@ def finish(out: Path, log: Path, sets: Sequence[str], seconds: float = 1200) -> 
     code = process.wait(seconds)
     assert code == 0, log.read_text()
     return log.read_text()
+
+
+def timed(out: Path, log: Path, sets: Sequence[str]) -> dict[str, float]:
+    """Run it to its end; how many seconds each phase took."""
+    process, lines = start(out, log, sets), [*(line for _, _, line, _ in PHASES), END]
+    began: dict[str, float] = {}
+    while (code := process.poll()) is None or END not in began:
+        assert code in (None, 0), log.read_text()
+        text = log.read_text()
+        began |= {line: time.monotonic() for line in lines if line not in began and re.search(line, text)}
+        time.sleep(0.02)
+    ends = [began[line] for line in lines]
+    return {name: round(b - a, 3) for (name, *_), a, b in zip(PHASES, ends, ends[1:], strict=False)}
 
 
 def kill_at(moments: Sequence[Moment], out: Path, log: Path, sets: Sequence[str]) -> Killed:
