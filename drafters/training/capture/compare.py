@@ -11,7 +11,7 @@ RELATIVE_ERROR_AT_MOST = 0.05
 FAR_AT_MOST = 0.2
 """bf16 keeps 8 bits: an engine that computes in it is off by 1 % at half of the tokens after five layers, by 4 % at
 nine in ten. The rest went to another expert than in the reference, where two were nearly alike, and is off by up to
-50 %; so a norm over all tokens is a few such tokens' alone. A neighbouring layer is off by 45 % at half of them, by 29 %
+50 %; so a norm over all tokens is those few alone. A neighbouring layer is off by 45 % at half of them, by 29 %
 at nine in ten (packaged target, SGLang 0.5.23 on a CPU, bf16, 3,568 tokens)."""
 
 
