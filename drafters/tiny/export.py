@@ -1,4 +1,4 @@
-"""Writes both models as the folders that SGLang loads."""
+"""Writes the target as the folder that SGLang loads."""
 
 import json
 import shutil
@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 from transformers import DeepseekV3ForCausalLM
 
 from k25serve.drafters.tiny import special_tokens as st
-from k25serve.drafters.tiny.drafter import DRAFT_CONFIG, Drafter
 from k25serve.drafters.tiny.target import CONTEXT_LENGTH, TEXT_CONFIG
 from k25serve.drafters.tiny.tokenizer import save_tokenizer
 from k25serve.drafters.tiny.vision import GRID, MERGE, PATCH_SIZE, VISION_CONFIG, VisionModel
@@ -45,13 +44,6 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     if missing:
         raise ValueError(f"the tokenizer lacks {missing}: train it with train_tokenizer")
     return {token: found for token, found in ids.items() if found is not None}
-
-
-def export_drafter(drafter: Drafter, folder: Path) -> None:
-    """Write config.json and model.safetensors (bf16; d2t int64, t2d bool)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _save(drafter.state_dict(), folder / "model.safetensors")
-    _write(folder / "config.json", DRAFT_CONFIG | {"torch_dtype": "bfloat16"})
 
 
 def target_config(ids: dict[str, int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Loads the two folders into plain torch modules, for equality tests and for measuring without an engine."""
+"""Loads the target's folder into plain torch modules, for equality tests and for measuring without an engine."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, DeepseekV3Config, DeepseekV3ForCausalLM, PreTrainedTokenizerFast
 
-from k25serve.drafters.tiny import DRAFTER, TARGET
-from k25serve.drafters.tiny.drafter import Drafter
+from k25serve.drafters.tiny import TARGET
 from k25serve.drafters.tiny.export import PREFIX, stack_experts
 from k25serve.drafters.tiny.vision import VisionModel
 
@@ -32,13 +31,6 @@ def load_vision_model(folder: Path = TARGET) -> VisionModel:
     tensors = load_file(folder / "model.safetensors")
     model.load_state_dict({k: t.float() for k, t in tensors.items() if not k.startswith(PREFIX)})
     return model.eval()
-
-
-def load_drafter(folder: Path = DRAFTER) -> Drafter:
-    """The drafter in fp32, in eval mode."""
-    model = Drafter(json.loads((folder / "config.json").read_text()))
-    model.load_state_dict(load_file(folder / "model.safetensors"))
-    return model.float().eval()
 
 
 def load_tokenizer(folder: Path = TARGET) -> PreTrainedTokenizerFast:

@@ -45,10 +45,8 @@ class Texts:
         }
 
 
-def prepare(
-    folder: Path, seed: int, files: int | None, chats: int | None, tokens_per_step: int, trained: bool
-) -> Texts:
-    """Read the corpus, draw the chats, train the tokenizer into `folder` (or load it there when `trained`), encode.
+def prepare(folder: Path, seed: int, files: int | None, chats: int | None, tokens_per_step: int) -> Texts:
+    """Read the corpus, draw the chats, train the tokenizer into `folder`, encode.
 
     files, chats: keep only so many files and code chats, for smoke runs. Windows of LONG tokens are cut only where a
     step has room for one.
@@ -57,9 +55,8 @@ def prepare(
     train, held = [f for f in corpus if not f.held_out], [f for f in corpus if f.held_out]
     drawn = [chat for i in range(VARIANTS) for chat in training_chats(corpus, seed + i, chats)]
     held_chats = held_out_chats(corpus, seed, chats)
-    if not trained:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_tokenizer(train_tokenizer(_tokenizer_texts(train, drawn)), folder, CONTEXT_LENGTH)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(train_tokenizer(_tokenizer_texts(train, drawn)), folder, CONTEXT_LENGTH)
     fast = load_tokenizer(folder)
     encoder = Encoder(fast)
     raw = encoder.raw(train, LENGTHS[-1], seed)

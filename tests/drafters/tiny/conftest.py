@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from reference_drafter.drafter import Drafter, load_drafter
 from transformers import DeepseekV3ForCausalLM, PreTrainedTokenizerFast
 
 from k25serve.drafters.tiny.dataset import Encoder
-from k25serve.drafters.tiny.drafter import Drafter
-from k25serve.drafters.tiny.load import load_drafter, load_text_model, load_tokenizer
+from k25serve.drafters.tiny.load import load_text_model, load_tokenizer
 from k25serve.drafters.tiny.target import use_dense_experts
 
 

@@ -1,19 +1,18 @@
 """The packaged folders: every tensor's name, shape and dtype, the vocabulary maps, sizes and provenance."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
+from k25serve.drafters.check import Verdict, check_drafter
 from k25serve.drafters.tiny import DRAFTER, MODELS, TARGET, special_tokens
-from k25serve.drafters.tiny.drafter import DRAFT_CONFIG
 from k25serve.drafters.tiny.export import PROCESSOR_FILES, processor_config, target_config
 from k25serve.drafters.tiny.provenance import file_hashes
 from k25serve.drafters.tiny.template import CHAT_TEMPLATE
+from k25serve.drafters.training.run.load import load_config
 
 PACKAGE = MODELS.parent
 Shapes = dict[str, tuple[int, ...]]
@@ -150,13 +149,15 @@ def test_vocabulary_maps_agree(tokenizer: PreTrainedTokenizerFast) -> None:
     tensors = load_file(DRAFTER / "model.safetensors")
     hot = (tensors["d2t"] + torch.arange(len(tensors["d2t"]))).tolist()
     assert hot == sorted(set(hot)) == tensors["t2d"].nonzero().flatten().tolist()
-    assert set(tokenizer.convert_tokens_to_ids(list(special_tokens.ALL))) <= set(hot)
+    written = (special_tokens.IM_END, special_tokens.EOS, *special_tokens.MARKERS)  # by an assistant, that is
+    assert set(tokenizer.convert_tokens_to_ids(list(written))) <= set(hot)
 
 
 def test_drafter_config_is_what_an_engine_needs() -> None:
     config, target = (json.loads((folder / "config.json").read_text()) for folder in (DRAFTER, TARGET))
     text = target["text_config"]
-    assert config == DRAFT_CONFIG | {"torch_dtype": "bfloat16"}
+    assert (config["architectures"], config["torch_dtype"]) == (["LlamaForCausalLMEagle3"], "bfloat16")
+    assert check_drafter(DRAFTER, TARGET).verdict is Verdict.PASS
     assert config["vocab_size"] == text["vocab_size"]
     assert config["hidden_size"] == text["hidden_size"]
     assert config["max_position_embeddings"] >= text["max_position_embeddings"]
@@ -183,10 +184,23 @@ def test_weights_stay_small() -> None:
     assert sum(sizes) <= 12_000_000
 
 
-@pytest.mark.parametrize(("folder", "part"), [(TARGET, "target"), (DRAFTER, "drafter")])
-def test_provenance(folder: Path, part: str) -> None:
-    record = json.loads((folder / "provenance.json").read_text())
-    assert record["sha256"] == file_hashes(folder)
-    assert {"command", "options", "versions", "machine", "texts", part} <= record.keys()
+def test_provenance_of_the_target() -> None:
+    record = json.loads((TARGET / "provenance.json").read_text())
+    assert record["sha256"] == file_hashes(TARGET)
+    assert {"command", "options", "versions", "machine", "texts", "target"} <= record.keys()
     assert record["versions"].keys() == {"python", "torch", "transformers", "tokenizers", "safetensors"}
     assert len(record["texts"]["corpus_sha256"]) == 64
+
+
+def test_provenance_of_the_drafter() -> None:
+    """Made by `drafter train run` with packaged:tiny-gpu, which still asks for that, from this target's states."""
+    record = json.loads((DRAFTER / "provenance.json").read_text())
+    weights = "model.safetensors"
+    assert record["sha256"][weights] == file_hashes(DRAFTER)[weights]
+    files = file_hashes(TARGET)
+    assert all(files[name] == stated for name, stated in record["target_sha256"].items())
+    asked = load_config("packaged:tiny-gpu", ())
+    made = record["training"]["settings"]
+    for key in ("draft_layer", "optimizer", "ttt_steps", "step_decay", "tokens_per_batch"):
+        assert asked.fit.model_dump(mode="json")[key] == made[key], key
+    assert record["training"]["data"]["settings"]["packaged"] == asked.data.packaged

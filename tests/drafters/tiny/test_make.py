@@ -12,8 +12,8 @@ from k25serve.drafters.tiny import MODELS
 from k25serve.drafters.tiny.make import parse
 
 SMALL = (
-    *("--steps", "2", "--vision-steps", "1", "--draft-steps", "1", "--tokens-per-step", "1024"),
-    *("--regenerate", "2", "--generate-batch", "2", "--answer-tokens", "4", "--files", "120", "--chats", "60"),
+    *("--steps", "2", "--vision-steps", "1", "--tokens-per-step", "1024"),
+    *("--files", "120", "--chats", "60"),
 )
 
 
@@ -28,7 +28,7 @@ def test_smoke_run_writes_what_is_packaged(tmp_path: Path) -> None:
     def names(root: Path) -> list[str]:
         return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.suffix != ".pyc")
 
-    assert names(tmp_path) == names(MODELS)
+    assert names(tmp_path) == [name for name in names(MODELS) if not name.startswith("drafter/")]
     record = json.loads((tmp_path / "target" / "provenance.json").read_text())
     assert record["options"]["steps"] == 2
     assert record["target"]["training"]["loss"] > 4  # untrained

@@ -3,13 +3,13 @@
 import json
 
 import torch
+from reference_drafter.acceptance import merge, simulate
+from reference_drafter.answers import answer_all
+from reference_drafter.drafter import Drafter
 from transformers import DeepseekV3ForCausalLM
 
 from k25serve.drafters.tiny import DRAFTER, TARGET, special_tokens
-from k25serve.drafters.tiny.acceptance import merge, simulate
-from k25serve.drafters.tiny.answers import answer_all
 from k25serve.drafters.tiny.dataset import Encoder
-from k25serve.drafters.tiny.drafter import Drafter
 from k25serve.drafters.tiny.held_out import held_out_prompts
 from k25serve.drafters.tiny.load import load_vision_model
 from k25serve.drafters.tiny.train_target import evaluate
@@ -45,7 +45,7 @@ def test_answers_end_and_are_drafted(target: DeepseekV3ForCausalLM, drafter: Dra
     assert "```python\ndef write(" in texts["code"]
     assert "It takes" in texts["arguments"]
     accepted = merge([simulate(drafter, target, picked[kind], answers[kind]) for kind in picked])
-    recorded = json.loads((DRAFTER / "provenance.json").read_text())["drafter"]["acceptance"]["accept_length"]
+    recorded = json.loads((DRAFTER / "provenance.json").read_text())["training"]["result"]["held_out"]["accept_length"]
     assert recorded > 2.5
     assert accepted.accept_length > 2.0
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 from drafter_files.toy import HEAD_DIM, HEADS, HIDDEN, HOT, INNER, KV_HEADS, VOCAB
+from reference_drafter.drafter import load_drafter
 from speculators.losses import resolve_loss_config
 from speculators.models.eagle3 import Eagle3DraftModel
 
 from k25serve.drafters.tiny import DRAFTER
-from k25serve.drafters.tiny.load import load_drafter
 from k25serve.drafters.training.fit.begin import begin_scratch
 from k25serve.drafters.training.fit.build import DENSE, build, draft_config
 from k25serve.drafters.training.fit.evaluate import draft, drafted_ids
@@ -127,6 +127,6 @@ def test_greedy_drafts_are_those_of_the_packaged_drafter() -> None:
         # `unroll` takes token b and shifts by itself; here position b already holds token b+1.
         ids = torch.cat([torch.zeros(1, 1, dtype=torch.long), batch["input_ids"][:, :40]], dim=1)
         aux = torch.cat([batch["hidden_states"][:, :40], torch.zeros(1, 1, 768)], dim=1)
-        logits = tiny.unroll(aux, ids, embedding, 3, teacher=False)
+        logits = tiny.unroll(aux, ids, embedding, 3)
     expected = torch.stack([hot[step.argmax(-1)[0, :40]] for step in logits], dim=1)
     assert torch.equal(found, expected)

@@ -1,6 +1,7 @@
 """The vocab step: https://github.com/sgl-project/SpecForge/pull/76 (too few tokens seen), coverage, what it writes."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from typer.testing import CliRunner
 
 from k25serve.drafters.checkpoint.errors import AdaptError, TrainingError
 from k25serve.drafters.tiny import TARGET
-from k25serve.drafters.tiny.draft_vocab import count_tokens, draft_maps
 from k25serve.drafters.training.cli import app
 from k25serve.drafters.training.data.options import DataOptions
 from k25serve.drafters.training.data.prepare import prepare
@@ -46,27 +46,27 @@ def run(data: Path, out: Path, size: int | None) -> VocabReport:
     return build(VocabOptions(draft_vocab_size=size), data, TARGET, out, Silent())
 
 
-def supervised(data: Path, split: str) -> list[tuple[list[int], list[bool]]]:
+def count_tokens(data: Path, split: str) -> Counter[int]:
+    """How often each id is one that the assistant writes."""
     import datasets
 
-    loaded = datasets.load_from_disk(str(data / split))
-    return [(row["input_ids"], [bool(one) for one in row["loss_mask"]]) for row in loaded]
+    rows = datasets.load_from_disk(str(data / split))
+    return Counter(i for row in rows for i, mine in zip(row["input_ids"], row["loss_mask"], strict=True) if mine)
 
 
 def test_maps_are_those_of_the_counts(data: Path, tmp_path: Path) -> None:
-    """More places than tokens that occur: filled up, ascending, special tokens kept, equal to the tiny pair's way."""
+    """More places than tokens that occur: filled up with the lowest ids, ascending, special tokens kept."""
     report = run(data, tmp_path / "v", 300)
     maps = load_file(tmp_path / "v/vocab.safetensors")
-    counts = count_tokens(supervised(data, "train"), VOCAB)
-    d2t, t2d = draft_maps(counts, report.always.values(), 300)
-    assert torch.equal(maps["d2t"], d2t)
-    assert torch.equal(maps["t2d"], t2d)
-    assert report.seen == int((counts > 0).sum()) < 300
-    hot = d2t + torch.arange(300)
+    counts = count_tokens(data, "train")
+    kept = set(report.always.values()) | set(counts)
+    expected = sorted(kept | set([token for token in range(VOCAB) if token not in kept][: 300 - len(kept)]))
+    hot = maps["d2t"] + torch.arange(300)
+    assert hot.tolist() == expected == maps["t2d"].nonzero().flatten().tolist()
+    assert report.seen == len(counts) < 300
     assert {"<|im_end|>", "</think>", "<think>", "<|tool_call_begin|>"} <= set(report.always)
-    assert set(report.always.values()) <= set(hot.tolist())
     assert read_counts(str(tmp_path / "v/counts.json"), VOCAB) == {
-        token: count for token, count in enumerate(counts.tolist()) if count
+        token: count for token, count in counts.items() if count
     }
 
 
@@ -74,9 +74,9 @@ def test_coverage_by_class(data: Path, tmp_path: Path) -> None:
     report = run(data, tmp_path / "v", 20)
     t2d = load_file(tmp_path / "v/vocab.safetensors")["t2d"]
     for split in ("train", "held_out"):
-        counts = count_tokens(supervised(data, split), VOCAB)
+        counts = count_tokens(data, split)
         whole = report.coverage[split]["all"]
-        assert (whole.tokens, whole.covered) == (int(counts.sum()), int(counts[t2d].sum()))
+        assert (whole.tokens, whole.covered) == (counts.total(), sum(n for token, n in counts.items() if t2d[token]))
         assert sum(report.coverage[split][label].covered for label in ("chat", "math")) == whole.covered
         assert 0 < whole.share < 1
 

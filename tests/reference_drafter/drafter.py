@@ -1,41 +1,22 @@
-"""The EAGLE-3 drafter as a torch module: what SGLang's LlamaForCausalLMEagle3 computes, several steps at once.
+"""The EAGLE-3 drafter as a plain torch module: what SGLang's LlamaForCausalLMEagle3 computes, several steps at once.
+
+Written apart from drafters/training, whose chain of drafts is held against it.
 
 Parameter names are the checkpoint's. Facts from SGLang 0.5.23, models/llama_eagle3.py: the layer's input is
 `cat(input_layernorm(embedding), hidden_norm(hidden))`, its residual is `hidden` itself (not normed); logits come from
 the normed sum, and the sum before that norm is the hidden state of the next draft step.
 """
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import nn
 
-from k25serve.drafters.tiny.target import CONTEXT_LENGTH, TEXT_CONFIG
-
-AUX_LAYERS = (2, 3, 4)  # SGLang's convention: the INPUT of these layers
-DRAFT_VOCAB_SIZE = 1024
-DRAFT_CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLMEagle3"],
-    "model_type": "llama",
-    "vocab_size": TEXT_CONFIG["vocab_size"],
-    "draft_vocab_size": DRAFT_VOCAB_SIZE,
-    "hidden_size": TEXT_CONFIG["hidden_size"],
-    "intermediate_size": 320,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "rope_scaling": None,
-    "max_position_embeddings": CONTEXT_LENGTH,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "tie_word_embeddings": False,
-    "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(AUX_LAYERS), "use_aux_hidden_state": True},
-}
+from k25serve.drafters.tiny import DRAFTER
 
 
 class RmsNorm(nn.Module):
@@ -138,28 +119,23 @@ class Drafter(nn.Module):
         self.lm_head = nn.Linear(hidden, config["draft_vocab_size"], bias=False)
         self.register_buffer("d2t", torch.zeros(config["draft_vocab_size"], dtype=torch.int64))
         self.register_buffer("t2d", torch.zeros(config["vocab_size"], dtype=torch.bool))
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=0.02)
 
     @property
     def hot_ids(self) -> torch.Tensor:
         """[draft_vocab] the target id of each draft id."""
         return self.d2t + torch.arange(len(self.d2t), device=self.d2t.device)
 
-    def unroll(
-        self, aux: torch.Tensor, ids: torch.Tensor, embedding: torch.Tensor, steps: int, teacher: bool
-    ) -> list[torch.Tensor]:
+    def unroll(self, aux: torch.Tensor, ids: torch.Tensor, embedding: torch.Tensor, steps: int) -> list[torch.Tensor]:
         """Draft `steps` tokens from every base position b at once.
 
         aux [rows, length, aux*H]: the target's captured states of ids [rows, length]; embedding [vocab, H]: the
-        target's. Step j takes token b+j+1 and gives logits [rows, length, draft_vocab] for token b+j+2. teacher: the
-        token of steps after the first is the true one (training-time test), else the drafter's own best (serving).
-        Places whose token lies beyond the end are computed on id 0 and must be masked by the caller.
+        target's. Step j takes token b+j+1, from the second on the drafter's own best, and gives logits
+        [rows, length, draft_vocab] for token b+j+2. Places whose token lies beyond the end are computed on id 0 and
+        must be masked by the caller.
         """
         hidden, chain, logits = self.fc(aux), list[tuple[torch.Tensor, torch.Tensor]](), list[torch.Tensor]()
         for step in range(steps):
-            tokens = self.hot_ids[logits[-1].argmax(-1)] if step and not teacher else shift_left(ids, step + 1)
+            tokens = self.hot_ids[logits[-1].argmax(-1)] if step else shift_left(ids, 1)
             hidden = self.midlayer(F.embedding(tokens, embedding).to(hidden.dtype), hidden, chain)
             logits.append(self.lm_head(self.norm(hidden)))
         return logits
@@ -174,3 +150,10 @@ def _rotate(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     """Rotary embedding, half-split form, for x [rows, heads, length, dim] and angles [length, dim]."""
     left, right = x.float().chunk(2, dim=-1)
     return (x * angles.cos() + torch.cat([-right, left], dim=-1) * angles.sin()).to(x.dtype)
+
+
+def load_drafter(folder: Path = DRAFTER) -> Drafter:
+    """A drafter in SGLang's layout, in fp32, in eval mode."""
+    model = Drafter(json.loads((folder / "config.json").read_text()))
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    return model.float().eval()
