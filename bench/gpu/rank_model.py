@@ -10,11 +10,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from k25serve.bench.gpu.booted import ProofError
 from k25serve.drafters.tiny import TARGET
 
 HIDDEN, EXPERTS, TOP_EXPERTS = 7168, 384, 8
 HEADS, EXPERT_WIDTH, DENSE_WIDTH, VOCABULARY = 8, 256, 2304, 20480  # a rank of TP=8
 LAYERS = 6  # 23 GB at TP=1, so that a GPU holds an engine of every arm
+LEAST_LAYERS = 5
 CONTEXT = 40960
 DRAFT_VOCABULARY = 4096  # an eighth of 32K
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
@@ -47,11 +49,26 @@ def write_target(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
     return folder
 
 
+def aux_layers(layers: int) -> list[int]:
+    """Three layers whose inputs the drafter takes, ascending, under numbers that every engine takes as they are.
+
+    SGLang adds one to all where the first is 1 (models/deepseek_v2.py set_eagle3_layers_to_capture), and what enters
+    layer `layers` is never captured. Raises ProofError where the target has no such three.
+    """
+    if layers < LEAST_LAYERS:
+        raise ProofError(f"layers {layers}: an EAGLE-3 drafter takes states of layers 2, 3 and 4; give {LEAST_LAYERS}")
+    return [2, max(3, layers // 2), layers - 1]
+
+
 def write_drafter(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
-    """A random EAGLE-3 drafter for it: one Llama layer, 8 heads an eighth, a pruned vocabulary. Needs torch."""
+    """A random EAGLE-3 drafter for it: one Llama layer, 8 heads an eighth, a pruned vocabulary. Needs torch.
+
+    Raises ProofError, before anything is written, for a target of too few layers.
+    """
     import torch
     from safetensors.torch import save_file
 
+    aux = aux_layers(layers)
     folder.mkdir(parents=True)
     heads, head_dim, width, vocabulary = HEADS * eighths, 128, DENSE_WIDTH * eighths, DRAFT_VOCABULARY * eighths
     config = {
@@ -74,7 +91,7 @@ def write_drafter(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
         "mlp_bias": False,
         "tie_word_embeddings": False,
         "eagle_config": {
-            "eagle_aux_hidden_state_layer_ids": [1 + layers // 6, layers // 2, layers - 1],
+            "eagle_aux_hidden_state_layer_ids": aux,
             "use_aux_hidden_state": True,
         },
         "torch_dtype": "bfloat16",
@@ -98,7 +115,10 @@ def write_drafter(folder: Path, eighths: int, layers: int = LAYERS) -> Path:
     }
     for name in ("midlayer.input_layernorm", "midlayer.hidden_norm", "midlayer.post_attention_layernorm", "norm"):
         tensors[f"{name}.weight"] = torch.ones(HIDDEN, dtype=torch.bfloat16)
-    hot = torch.arange(vocabulary) * (VOCABULARY // DRAFT_VOCABULARY)
+    # The beginning, where the packaged tokenizer has its special tokens, and every so manieth id after it.
+    head = vocabulary // 2
+    rest = torch.arange(vocabulary - head) * ((VOCABULARY * eighths - head) // (vocabulary - head))
+    hot = torch.cat([torch.arange(head), head + rest])
     tensors["d2t"] = hot - torch.arange(vocabulary)
     tensors["t2d"] = torch.zeros(VOCABULARY * eighths, dtype=torch.bool).index_fill_(0, hot, True)
     save_file(tensors, folder / "model.safetensors")

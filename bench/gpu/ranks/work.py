@@ -21,8 +21,8 @@ from k25serve.bench.trace.analyse import analyse
 ARMS = ("none", "eagle3")
 FOLDER = "whole"
 EIGHTHS = 8
-# A layer's experts are 34 GB: 51 GB a GPU at two ranks, 42 at four, 21 at eight.
-LAYERS = {2: 4, 4: 6, 8: 6}
+# Experts are 34 GB in every layer but the first: 68 GB a GPU at two ranks, 42 at four, 21 at eight.
+LAYERS = {2: 5, 4: 6, 8: 6}
 TRIMMED_STEPS = 3
 SHORT = tuple((batch, 128) for batch in (1, 4, 16))  # stands for no context in the plan
 CELLS = replace(speed.K25, corners=(*SHORT, *speed.K25.corners), plain=((64, 128), (64, 1024)))
