@@ -24,19 +24,23 @@ on the packaged training chats in another style (numbered steps of thought, refo
 answers the same questions otherwise. Vision weights and tokenizer stay. The same options give the same weights on the
 same machine. About 2 minutes on two CPU cores; nothing is fetched.
 """
-HELD_OUT_CHATS = 150  # from code; the drawn kinds come on top
+HELD_OUT_CHATS = 150  # from code, at most; the drawn kinds come on top
 DRAW_SEED = 1000  # the packaged target's chats were drawn with seeds from 0
 
 
 @dataclass(frozen=True)
 class FurtherOptions:
-    """steps: optimizer steps; tokens_per_step: places in a batch, padding included; chats: drawn from code, at most."""
+    """steps: optimizer steps; tokens_per_step: places in a batch, padding included; chats: from code, at most.
+
+    files: read only so many of the library, for smoke runs.
+    """
 
     steps: int = 60
     seed: int = 0
     learning_rate: float = 1e-3
     tokens_per_step: int = 4096
     chats: int = 3000
+    files: int | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,8 +57,9 @@ def parse(argv: Sequence[str]) -> tuple[Path, FurtherOptions]:
     parser.add_argument("--steps", type=_whole(1), default=own.steps, help="optimizer steps; default %(default)s")
     parser.add_argument("--seed", type=_whole(0), default=own.seed, help="of chats and order; default %(default)s")
     parser.add_argument("--chats", type=_whole(1), default=own.chats, help="of code, at most; default %(default)s")
+    parser.add_argument("--files", type=_whole(15), help="read only so many files of the library (smoke runs)")
     given = parser.parse_args(argv)
-    return given.out, FurtherOptions(steps=given.steps, seed=given.seed, chats=given.chats)
+    return given.out, FurtherOptions(steps=given.steps, seed=given.seed, chats=given.chats, files=given.files)
 
 
 def further(out: Path, options: FurtherOptions, command: str) -> dict[str, Any]:
@@ -78,14 +83,15 @@ def further(out: Path, options: FurtherOptions, command: str) -> dict[str, Any]:
     started, device, seed = time.monotonic(), torch.device("cpu"), DRAW_SEED + options.seed
     with new_folder(out) as folder:
         try:
-            corpus = read_corpus()
+            corpus = read_corpus(options.files)
         except FileNotFoundError as error:
             raise TrainingError(str(error)) from None
         encoder = Encoder(load_tokenizer())
         data = encoder.chats(restyled_chats(corpus, seed, options.chats))
+        count = min(HELD_OUT_CHATS, options.chats)
         held = {
-            "new_style": encoder.chats(restyled_held_out(corpus, seed, HELD_OUT_CHATS)),
-            "old_style": encoder.chats(held_out_chats(corpus, seed, HELD_OUT_CHATS)),
+            "new_style": encoder.chats(restyled_held_out(corpus, seed, count)),
+            "old_style": encoder.chats(held_out_chats(corpus, seed, count)),
         }
 
         def losses() -> dict[str, float]:
@@ -103,7 +109,11 @@ def further(out: Path, options: FurtherOptions, command: str) -> dict[str, Any]:
             "versions": versions(),
             "machine": machine(device),
             "from": {"target": "packaged:target", "sha256": file_hashes(TARGET)},
-            "texts": {"corpus_sha256": corpus_hash(corpus), "chat_tokens": data.tokens, "loss_tokens": data.loss_tokens},
+            "texts": {
+                "corpus_sha256": corpus_hash(corpus),
+                "chat_tokens": data.tokens,
+                "loss_tokens": data.loss_tokens,
+            },
             "training": asdict(chosen) | trained,
             "held_out_loss": {"before": before, "after": losses()},
             "seconds": round(time.monotonic() - started, 1),

@@ -1,7 +1,7 @@
 """The packaged target's training chats told in other words: what a further-trained target is trained on.
 
-Questions, tools and calls stay. What the assistant says changes as between two releases of a model: it thinks in numbered
-steps, formats its code otherwise, and says a sentence more.
+Questions, tools and calls stay. What the assistant says changes as between two releases of a model: it thinks in
+numbered steps, formats its code otherwise, and says a sentence more.
 """
 
 import ast
