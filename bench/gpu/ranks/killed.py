@@ -10,49 +10,67 @@ from typing import Any
 from k25serve.bench.gpu.booted import Booted, ProofError, free_ports
 from k25serve.bench.gpu.greedy import answers
 from k25serve.bench.gpu.ranks.engines import serving
+from k25serve.bench.gpu.ranks.faults import FAULTS
+from k25serve.bench.gpu.ranks.gpu_use import Use, left_by, use_by
 from k25serve.bench.gpu.ranks.setting import Setting
-from k25serve.server.engine.gpu_memory import MIB, gpu_holders, gpus
+from k25serve.server.engine.gpu_memory import MIB
 from k25serve.server.engine.guardian import descendants
 from k25serve.server.engine.holders import command_of
 from k25serve.server.engine.shared_memory import FOLDER, mapped
 
+VICTIMS = ("rank", "launcher")
 GONE_S = 90.0
-SLACK = 512 * MIB  # what a driver may keep or give back meanwhile
 PROMPT = [list(range(40, 72))]
 
 
 def run(setting: Setting) -> dict[str, Any]:
-    """Three starts on the same ports. Raises ProofError naming what is left, or what does not start again."""
-    ports, kills = free_ports(2), {}
-    before = {gpu.index: gpu.free for gpu in gpus()} if not setting.on_cpu else {}
-    for victim in ("rank", "launcher"):
+    """Three starts on the same ports. What is left, or does not start again, is told under `failed`.
+
+    Raises ProofError where neither kill left nothing.
+    """
+    ports = free_ports(2)
+    kills: dict[str, Any] = {}
+    data: dict[str, Any] = {"kills": kills, "failed": {}}
+    idle = {} if setting.on_cpu else use_by(())
+    for victim in VICTIMS:
+        try:
+            with serving(setting, "kills", setting.ranks, at=ports) as stack:
+                ready = round(stack.ready_s, 1)
+                kills[victim] = {"ready_s": ready, **_kill(setting, stack, victim, idle)}
+        except FAULTS as error:
+            data["failed"][victim] = repr(error)
+        print(f"{victim}: {data['failed'].get(victim) or kills[victim]}", flush=True)
+    if not kills:
+        raise ProofError("; ".join(f"{part}: {why}" for part, why in data["failed"].items()))
+    try:
         with serving(setting, "kills", setting.ranks, at=ports) as stack:
-            ready = round(stack.ready_s, 1)
-            kills[victim] = {"ready_s": ready, **_kill(setting, stack, victim, before)}
-            print(f"{victim}: {kills[victim]}", flush=True)
-    with serving(setting, "kills", setting.ranks, at=ports) as stack:
-        (answer,) = asyncio.run(answers(stack.engine_url, PROMPT, 16, at_once=1))
-        return {"kills": kills, "next_start": {"ready_s": round(stack.ready_s, 1), "tokens": len(answer.ids)}}
+            (answer,) = asyncio.run(answers(stack.engine_url, PROMPT, 16, at_once=1))
+            data["next_start"] = {"ready_s": round(stack.ready_s, 1), "tokens": len(answer.ids)}
+    except FAULTS as error:
+        data["failed"]["next start"] = repr(error)
+    return data
 
 
-def _kill(setting: Setting, stack: Booted, victim: str, before: dict[int, int]) -> dict[str, Any]:
+def _kill(setting: Setting, stack: Booted, victim: str, idle: dict[int, Use]) -> dict[str, Any]:
     asyncio.run(answers(stack.engine_url, PROMPT, 16, at_once=1))
     processes = [stack.pid, *descendants(stack.pid)]
     ranks = [pid for pid in processes if command_of(pid).startswith("sglang::scheduler")]
     if len(ranks) != setting.ranks:
         raise ProofError(f"{setting.ranks} ranks were started, {len(ranks)} processes are named sglang::scheduler")
     segments = [FOLDER / name for name in mapped(processes)]
+    held = use_by(processes) if idle else {}
     pid = ranks[-1] if victim == "rank" else stack.pid
     started = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     _until(started, f"{victim} killed: processes left", lambda: _running(processes))
     seconds = time.monotonic() - started
-    _until(started, f"{victim} killed: on the GPUs", lambda: _on_gpus(processes, before))
+    _until(started, f"{victim} killed: on the GPUs", lambda: left_by(processes, idle, held) if idle else [])
     _until(started, f"{victim} killed: shared memory", lambda: [path.name for path in segments if path.exists()])
     return {
         "processes": len(processes),
         "gone_s": round(seconds, 2),
-        "gpus_free_s": round(time.monotonic() - started, 2) if before else None,
+        "gpu_mib": {str(index): one.ours // MIB for index, one in held.items()},
+        "gpus_free_s": round(time.monotonic() - started, 2) if idle else None,
         "segments_removed": len(segments),
     }
 
@@ -77,15 +95,6 @@ def _running(pids: list[int]) -> list[str]:
     return found
 
 
-def _on_gpus(pids: list[int], before: dict[int, int]) -> list[str]:
-    """Holders among `pids`, and GPUs that have less free memory than before the first start."""
-    if not before:
-        return []
-    holders = [str(one) for one in gpu_holders() if one.pid in pids]
-    short = [gpu for gpu in gpus() if gpu.free < before.get(gpu.index, 0) - SLACK]
-    return holders + [f"GPU {gpu.index}: {(before[gpu.index] - gpu.free) // MIB:,} MiB not freed" for gpu in short]
-
-
 def markdown(data: dict[str, Any]) -> str:
     """A line a kill."""
     lines = []
@@ -95,7 +104,7 @@ def markdown(data: dict[str, Any]) -> str:
             f"- SIGKILL of {'one rank' if victim == 'rank' else 'the launcher'}: all {one['processes']} processes gone "
             f"after {one['gone_s']:.1f} s{freed}, {one['segments_removed']} segments of shared memory removed"
         )
-    next_start = data["next_start"]
-    return "\n".join(
-        [*lines, f"- the start after them, same ports: ready after {next_start['ready_s']:.0f} s, answers"]
-    )
+    lines += [f"- {part}: FAILED, {why.splitlines()[0]}" for part, why in data.get("failed", {}).items()]
+    if (start := data.get("next_start")) is not None:
+        lines.append(f"- the start after them, same ports: ready after {start['ready_s']:.0f} s, answers")
+    return "\n".join(lines)

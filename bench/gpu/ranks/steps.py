@@ -1,41 +1,24 @@
 """The steps of the stage, in order; each leaves its data in the folder, so that a run may go on where one ended."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from subprocess import SubprocessError
-from typing import Any
-
-from aiohttp import ClientError
+from functools import partial
 
 from k25serve.bench.gpu import kernels
 from k25serve.bench.gpu.booted import ProofError
-from k25serve.bench.gpu.ranks import agreement, killed, links, planned, work
+from k25serve.bench.gpu.ranks import agreement, kept, killed, links, planned, work
+from k25serve.bench.gpu.ranks.faults import FAULTS
+from k25serve.bench.gpu.ranks.kept import Data
 from k25serve.bench.gpu.ranks.setting import Setting
-from k25serve.bench.trace.errors import TraceError
-from k25serve.server.errors import UserError
-
-Data = dict[str, Any]
-FOLDER = "steps"
-# A host with several GPUs is dear: what a step did not foresee must not cost the steps after it.
-FAULTS = (
-    UserError,
-    TraceError,
-    ClientError,
-    OSError,
-    SubprocessError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
 class Step:
-    """`run`: from the setting and the data of steps before, by name. minutes: a first time on GPUs, estimated."""
+    """`run`: from the setting and the data of steps before, by name. minutes: a first time on GPUs, estimated.
+
+    Data may have `failed`, the parts that were not measured and why, and `seconds`, where parts are of several runs.
+    """
 
     run: Callable[[Setting, dict[str, Data]], Data]
     markdown: Callable[[Data], str]
@@ -44,10 +27,19 @@ class Step:
     on_cpu: bool = True
 
 
+def _work(setting: Setting, before: dict[str, Data]) -> Data:
+    return work.run(setting, before.get("work"), partial(kept.write, setting.how.folder, "work"))
+
+
 def _plan(setting: Setting, before: dict[str, Data]) -> Data:
     missing = [name for name in ("links", "work") if name not in before]
     if missing:
         raise ProofError(f"step plan needs {' and '.join(missing)}; run them first, in the same --out")
+    if lacking := work.lacking(before["work"]):
+        raise ProofError(
+            f"step plan needs arm {', '.join(lacking)} of step work, which was not measured; "
+            "give --steps work,plan and the same --out"
+        )
     return planned.run(setting, before["links"], before["work"])
 
 
@@ -68,7 +60,7 @@ STEPS: dict[str, Step] = {
         7,
         "greedy answers of one rank and all; counts",
     ),
-    "work": Step(lambda setting, _: work.run(setting), work.markdown, 14, "step times by mode, traces of all ranks"),
+    "work": Step(_work, work.markdown, 14, "step times by mode, traces of all ranks"),
     "plan": Step(_plan, planned.markdown, 0.2, "bench plan with the fit against the measurement"),
     "kills": Step(
         lambda setting, _: killed.run(setting), killed.markdown, 6, "SIGKILL of a rank and of the launcher, next start"
@@ -97,15 +89,13 @@ def told(setting: Setting, names: Sequence[str]) -> list[str]:
 
 def run(setting: Setting, names: Sequence[str]) -> Data:
     """Data of all steps that have some, now or from before in the same folder, and `failed`."""
-    folder = setting.how.folder / FOLDER
-    folder.mkdir(exist_ok=True)
-    failed = []
+    folder, failed = setting.how.folder, []
     for line in told(setting, names):
         print(line, flush=True)
     for name in names:
         started = time.monotonic()
         try:
-            data = STEPS[name].run(setting, read(folder))
+            data = STEPS[name].run(setting, kept.read(folder, STEPS))
         except FAULTS as error:
             failed.append(f"{name}: {error!r}")
             print(f"{name} failed: {error!r}", flush=True)
@@ -114,9 +104,10 @@ def run(setting: Setting, names: Sequence[str]) -> Data:
             failed.append(f"{name}: interrupted")
             break
         seconds = round(time.monotonic() - started, 1)
-        (folder / f"{name}.json").write_text(json.dumps(data | {"seconds": seconds}, indent=1), encoding="utf-8")
+        kept.write(folder, name, {"seconds": seconds} | data)
+        failed += [f"{name}: {part}: {why}" for part, why in data.get("failed", {}).items()]
         print(f"{name}: {seconds:.0f} s", flush=True)
-    done = read(folder)
+    done = kept.read(folder, STEPS)
     return {
         "device": setting.device,
         "heads_of_a_rank": setting.heads,
@@ -124,12 +115,6 @@ def run(setting: Setting, names: Sequence[str]) -> Data:
         "not_run": [name for name in STEPS if name not in done],
         "failed": failed,
     }
-
-
-def read(folder: Path) -> dict[str, Data]:
-    """Data of the steps that left some, by name, in order."""
-    files = {name: folder / f"{name}.json" for name in STEPS}
-    return {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
 
 
 def markdown(data: Data) -> str:

@@ -4,7 +4,8 @@ On GPUs the model is Kimi-K2.5's whole width, 64 heads and 384 experts split ove
 in bf16. On a CPU it is the packaged one, so only the stage itself is tried.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 
 from k25serve.bench.gpu import speed, traces
 from k25serve.bench.gpu.arms import MODEL, Bench, prepare, started
-from k25serve.bench.gpu.booted import Booted, patches_in_place
+from k25serve.bench.gpu.booted import Booted, ProofError, patches_in_place
 from k25serve.bench.gpu.ranks.engines import serving
+from k25serve.bench.gpu.ranks.faults import FAULTS
+from k25serve.bench.gpu.ranks.kept import Data
 from k25serve.bench.gpu.ranks.setting import Setting
 from k25serve.bench.trace.analyse import analyse
 
@@ -31,18 +34,53 @@ CPU_CELLS = speed.Cells(
 )
 
 
-def run(setting: Setting) -> dict[str, Any]:
-    """Rows and traces by arm, one engine after the other."""
+def run(setting: Setting, before: Data | None, keep: Callable[[Data], None]) -> Data:
+    """Rows and traces by arm, one engine after the other; `keep` gets the data whenever an arm is measured.
+
+    before: what an earlier run left; the arms that it lacks are measured, all where it lacks none. An arm that fails
+    is told under `failed`. Raises ProofError where no arm is measured.
+    """
+    goes_on = before is not None and lacking(before) and before["heads_of_a_rank"] == setting.heads
+    data = before if before is not None and goes_on else _empty(setting)
+    data["failed"] = {}
+    for arm in lacking(data):
+        started = time.monotonic()
+        try:
+            found = _measured(setting, arm)
+        except FAULTS as error:
+            data["failed"][arm] = repr(error)
+            print(f"work, arm {arm} failed: {error!r}", flush=True)
+            continue
+        for name, value in found.items():
+            data[name][arm] = value
+        data["seconds"] = round(data["seconds"] + time.monotonic() - started, 1)
+        keep(data)
+    if not data["arms"]:
+        raise ProofError("; ".join(f"{part}: {why}" for part, why in data["failed"].items()))
+    return data
+
+
+def lacking(data: Data) -> list[str]:
+    """Arms that were not measured."""
+    return [arm for arm in ARMS if arm not in data["arms"]]
+
+
+def _empty(setting: Setting) -> Data:
+    by_arm = {name: dict[str, Any]() for name in ("arms", "traces", "ready_s", "patches")}
+    return {**by_arm, "heads_of_a_rank": setting.heads, "seconds": 0.0}
+
+
+def _measured(setting: Setting, arm: str) -> Data:
+    """Of one arm."""
     bench = None if setting.on_cpu else _bench(setting)
     cells, load = (CPU_CELLS, traces.TINY) if setting.on_cpu else (CELLS, traces.K25)
-    data: dict[str, Any] = {"arms": {}, "traces": {}, "ready_s": {}, "patches": {}, "heads_of_a_rank": setting.heads}
-    for arm in ARMS:
-        with _engine(setting, bench, arm) as engine:
-            data["ready_s"][arm] = round(engine.ready_s, 1)
-            data["patches"][arm] = patches_in_place(engine)
-            data["arms"][arm] = speed.measure(engine, arm, cells)
-            data["traces"][arm] = _traced(setting, engine, arm, load)
-    return data
+    with _engine(setting, bench, arm) as engine:
+        return {
+            "ready_s": round(engine.ready_s, 1),
+            "patches": patches_in_place(engine),
+            "arms": speed.measure(engine, arm, cells),
+            "traces": _traced(setting, engine, arm, load),
+        }
 
 
 def _bench(setting: Setting) -> Bench:
@@ -88,7 +126,8 @@ def _free(folder: Path) -> Path:
 
 def markdown(data: dict[str, Any]) -> str:
     """Step times, then each rank's share of all-reduce and what the ranks wait for each other."""
-    lines = [speed.markdown(data["arms"])]
+    lines = [f"Not measured: arm {arm}.\n" for arm in lacking(data)]
+    lines.append(speed.markdown(data["arms"]))
     lines += [
         "| arm, rank | mode | steps | ms a step | all-reduce ms | calls | of kernel time | exposed, of step |",
         "|---|---|---|---|---|---|---|---|",
