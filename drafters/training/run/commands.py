@@ -13,7 +13,10 @@ INTERRUPTED = 130
 
 def run_command(
     config: Annotated[
-        str, typer.Option(metavar="packaged:NAME|FILE", help="packaged:tiny, tiny-gpu, tiny-scratch, micro, k25, or a file.")
+        str,
+        typer.Option(
+            metavar="packaged:NAME|FILE", help="packaged:tiny, tiny-gpu, tiny-scratch, micro, k25, or a file."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The run's folder; a begun run goes on.")] = None,
     changes: Annotated[
