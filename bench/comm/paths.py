@@ -1,8 +1,8 @@
 """Whose collectives are measured: torch's own (NCCL, gloo), or SGLang's communicators as its TP group builds them.
 
 SGLang's: distributed/parallel_state.py GroupCoordinator.__init__, device_communicators/{pynccl,custom_all_reduce,
-pcie_ipc_ar}.py, 0.5.17 to 0.5.23 (PCIe-IPC: 0.5.23). They need two or more GPUs; the project's tests have not run this
-file's SGLang half on such a machine.
+pcie_ipc_ar}.py, 0.5.17 to 0.5.23 (PCIe-IPC: 0.5.23). They need two or more GPUs. sglang-nccl has run on two H200s with
+0.5.17; sglang-custom failed there for want of a world group, which is made since, and has not run again.
 """
 
 from collections.abc import Callable
@@ -66,9 +66,23 @@ def _pynccl(host: Any, device: Any) -> Path:
     return Path(all_reduce, _only_all_reduce, lambda operation, _data: operation == "all_reduce", nullcontext)
 
 
+def join_world(device: Any) -> None:
+    """Make SGLang's world group of the default process group: its look at peer access asks that for rank and barrier."""
+    import torch.distributed as dist
+    from sglang.srt.distributed.parallel_state import init_distributed_environment
+
+    init_distributed_environment(
+        world_size=dist.get_world_size(),
+        rank=dist.get_rank(),
+        local_rank=dist.get_rank() if device.index is None else device.index,
+        backend=dist.get_backend(),
+    )
+
+
 def _custom(host: Any, device: Any) -> Path:
     from sglang.srt.distributed.device_communicators.custom_all_reduce import dispatch_custom_allreduce
 
+    join_world(device)
     communicator = dispatch_custom_allreduce(group=host, device=device)(group=host, device=device)
     if communicator.disabled:
         raise RuntimeError("SGLang's custom all-reduce turned itself off here; its log above says why")
