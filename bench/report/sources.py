@@ -47,6 +47,7 @@ def kinds() -> dict[str, type[BaseModel]]:
         "prove": Prove,
         "trace": TraceReport,
         "trace-vs-hta": Other,
+        "train-kill": Other,
     }
 
 
