@@ -34,10 +34,10 @@ class Tally:
         self._written = clock()
         self._dirty = False
 
-    def add(self, value: float, label: str = "") -> None:
-        """Count one value."""
-        self._counts[label][bisect_left(self._bounds, value)] += 1
-        self._sums[label] += value
+    def add(self, value: float, label: str = "", weight: int = 1) -> None:
+        """Count one value, or `weight` times, where it is of a sample and stands for so many."""
+        self._counts[label][bisect_left(self._bounds, value)] += weight
+        self._sums[label] += value * weight
         self._dirty = True
         if self._clock() - self._written >= FLUSH_S:
             self.flush()

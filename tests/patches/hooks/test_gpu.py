@@ -19,16 +19,19 @@ CYCLES = 20_000_000  # some 10 ms
 
 def test_the_time_is_the_gpus_and_nobody_waits_for_it() -> None:
     told: list[float] = []
-    timer = EventTimer(lambda seconds, mode: told.append(seconds))
-    timer.stop(timer.start(), "decode")
+    timer = EventTimer(lambda seconds, mode, weight: told.append(seconds))
+    stretch = timer.start("extend")  # of those all are timed
+    assert stretch is not None
+    timer.stop(stretch, "extend")
     torch.cuda.synchronize()
     timer.drain()
     told.clear()
     begun = time.perf_counter()
     for _ in range(5):
-        stretch = timer.start()
+        stretch = timer.start("extend")
         torch.cuda._sleep(CYCLES)
-        timer.stop(stretch, "decode")
+        assert stretch is not None
+        timer.stop(stretch, "extend")
     queued = time.perf_counter() - begun
     torch.cuda.synchronize()
     done = time.perf_counter() - begun
@@ -39,10 +42,10 @@ def test_the_time_is_the_gpus_and_nobody_waits_for_it() -> None:
 
 
 def test_the_cost_of_a_step() -> None:
-    """Forward, draft and draft_extend of one step through the row, by the CPU's clock."""
+    """Forward, draft and draft_extend of one step through the row, by the CPU's clock, timed and not, on average."""
     row = StepSeconds(Context(Here("0.5.17", "cuda", "scheduler"), {}))
     row._decide()
-    row._timer = EventTimer(lambda seconds, mode: None)
+    row._timer = EventTimer(lambda seconds, mode, weight: None)
     verify = SimpleNamespace(forward_mode=SimpleNamespace(name="TARGET_VERIFY"))
 
     def nothing(*args: object, **kwargs: object) -> None:

@@ -51,6 +51,17 @@ def test_it_equals_observe(registry, clock):
     assert samples(registry) == pytest.approx(samples(theirs))
 
 
+def test_a_value_of_a_sample_counts_as_often_as_it_stands_for(registry, clock):
+    tally = Tally(Histogram("t", "x", ["mode"], buckets=BOUNDS, registry=registry), ("a",), clock)
+    tally.add(0.5, "a", 4)
+    tally.add(5.0, "a")
+    tally.flush()
+    found = samples(registry)
+    assert found["t_count", "a"] == 5
+    assert found["t_sum", "a"] == 7.0
+    assert [found["t_bucket", "a", bound] for bound in ("0.1", "1.0", "10.0", "+Inf")] == [0, 4, 5, 5]
+
+
 def test_without_a_label(registry, clock):
     tally = Tally(Histogram("t", "x", buckets=range(3), registry=registry), clock=clock)
     for value in (0, 0, 1, 3):
