@@ -79,4 +79,9 @@ def markdown(data: dict[str, Any]) -> str:
 
 
 def _why(ends: Any) -> str:
-    return next((f"rank {end.rank} at {end.stage}: {end.log[-1]}" for end in ends if end.log), "no word of it")
+    """The last error that a rank printed, else its last line: what comes after an error may be a warning."""
+    for end in ends:
+        if end.log:
+            said = next((line for line in reversed(end.log) if "Error: " in line), end.log[-1])
+            return f"rank {end.rank} at {end.stage}: {said}"
+    return "no word of it"

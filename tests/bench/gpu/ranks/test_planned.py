@@ -67,3 +67,11 @@ def test_links_are_told_with_what_failed() -> None:
     text = links.markdown(data)
     assert "| torch | all_to_all | yes | 12.0 | 0.0200 | 0.0% |" in text
     assert "sglang-custom: failed: rank 1 at building: no NVLink" in text
+
+
+def test_a_failed_path_is_told_by_its_error_not_by_the_warning_after_it() -> None:
+    report = comm_report(run_of("torch"), run_of("sglang-custom", passed=False))
+    report["runs"][1]["ends"][0]["log"] = ["AssertionError: no world group", "Warning: group was not destroyed"]
+    assert "sglang-custom: failed: rank 1 at building: AssertionError: no world group" in links.markdown(
+        {"report": report}
+    )
