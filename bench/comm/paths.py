@@ -67,7 +67,7 @@ def _pynccl(host: Any, device: Any) -> Path:
 
 
 def join_world(device: Any) -> None:
-    """Make SGLang's world group of the default process group: its look at peer access asks that for rank and barrier."""
+    """Make SGLang's world group of the default process group: it is asked for rank and barrier about peer access."""
     import torch.distributed as dist
     from sglang.srt.distributed.parallel_state import init_distributed_environment
 
