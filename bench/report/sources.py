@@ -48,6 +48,7 @@ def kinds() -> dict[str, type[BaseModel]]:
         "trace": TraceReport,
         "trace-vs-hta": Other,
         "train-kill": Other,
+        "train-warm": Other,
     }
 
 

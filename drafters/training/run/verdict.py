@@ -25,14 +25,14 @@ def judge(options: GateOptions, trained: Arm, baseline: Arm | None) -> dict[str,
     The interval is a bootstrap's over prompts, the same ones of both arms.
     """
     own = accept_length(trained)
-    found: dict[str, Any] = {"prompts": len(trained), "trained": _by_label(trained), "reasons": []}
+    found: dict[str, Any] = {"prompts": len(trained), "trained": by_label(trained), "reasons": []}
     failed = own is None or own < options.accept_floor
     if own is None:
         found["reasons"].append("the engine tells of no verify step: it serves without speculation")
     elif failed:
         found["reasons"].append(f"accept length {own:.3f} is below gate.accept_floor {options.accept_floor:g}")
     if baseline is not None:
-        found["baseline"] = _by_label(baseline)
+        found["baseline"] = by_label(baseline)
         low, middle, high = interval(trained, baseline)
         found["difference"] = {"low": low, "middle": middle, "high": high}
         if high < 0:
@@ -57,7 +57,7 @@ def _difference(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) ->
     return (own or 1.0) - (other or 1.0)
 
 
-def _by_label(rows: Arm) -> dict[str, Any]:
+def by_label(rows: Arm) -> dict[str, Any]:
     labels = sorted({str(row["label"]) for row in rows})
     groups = {"all": list(rows)} | {label: [row for row in rows if row["label"] == label] for label in labels}
     return {

@@ -6,28 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from drafter_files.fit_settings import toy_options
+from drafter_files.stopper import Killed, Stopper
 from safetensors.torch import load_file, save_file
 from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
 
 from k25serve.drafters.checkpoint.errors import TrainingError
 from k25serve.drafters.training.fit.run import Fitted, fit
 from k25serve.drafters.training.progress import Silent
-
-
-class Killed(Exception):
-    pass
-
-
-class Stopper(Silent):
-    """Raises behind step `step`, as a kill would end it there."""
-
-    def __init__(self, step: int) -> None:
-        self._left = step
-
-    def advance(self, count: int = 1) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Killed
 
 
 def weights(fitted: Fitted) -> dict[str, torch.Tensor]:
