@@ -11,6 +11,7 @@ from k25serve.bench.provenance import Recorder, write
 from k25serve.bench.warm.options import Places, StoryOptions
 from k25serve.bench.warm.story import tell
 from k25serve.drafters.checkpoint.errors import DrafterError
+from k25serve.drafters.tiny.arguments import OneLineParser, whole
 from k25serve.server.errors import UserError
 from k25serve.server.outputs import check_folder
 
@@ -33,7 +34,7 @@ MEANINGS = {
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Exits with one line, code 2, where an option is wrong."""
     own = StoryOptions()
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=ABOUT, formatter_class=argparse.RawTextHelpFormatter)
+    parser = OneLineParser(prog=PROGRAM, description=ABOUT, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="work; a begun one goes on")
     parser.add_argument("--results", type=Path, metavar="DIR", help="write a result under DIR/train-warm/")
     for name, meaning in (
@@ -43,7 +44,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         ("prompts", "held out, asked of each"),
     ):
         parser.add_argument(
-            f"--{name}", type=_whole, default=getattr(own, name), help=f"{meaning}; default %(default)s"
+            f"--{name}", type=whole(1), default=getattr(own, name), help=f"{meaning}; default %(default)s"
         )
     return parser.parse_args(argv)
 
@@ -78,12 +79,6 @@ def table(data: dict[str, Any]) -> str:
         for name, found in data["differences"].items()
     ]
     return "\n".join([*arms, *differences])
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
 
 
 def _say(line: str) -> None:

@@ -7,14 +7,15 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from k25serve.drafters.adapters.write import new_folder
 from k25serve.drafters.checkpoint.errors import AdaptError, DrafterError, TrainingError
 from k25serve.drafters.tiny import TARGET
+from k25serve.drafters.tiny.arguments import OneLineParser, whole
 
 PROGRAM = "python -P -m k25serve.drafters.tiny.further"
 ABOUT = """\
@@ -43,21 +44,15 @@ class FurtherOptions:
     files: int | None = None
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, without the usage."""
-        self.exit(2, f"{self.prog}: error: {message}; --help says what it takes\n")
-
-
 def parse(argv: Sequence[str]) -> tuple[Path, FurtherOptions]:
     """Exits with one line, code 2, where an option is wrong."""
     own = FurtherOptions()
-    parser = _Parser(prog=PROGRAM, description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OneLineParser(prog=PROGRAM, description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
-    parser.add_argument("--steps", type=_whole(1), default=own.steps, help="optimizer steps; default %(default)s")
-    parser.add_argument("--seed", type=_whole(0), default=own.seed, help="of chats and order; default %(default)s")
-    parser.add_argument("--chats", type=_whole(1), default=own.chats, help="of code, at most; default %(default)s")
-    parser.add_argument("--files", type=_whole(15), help="read only so many files of the library (smoke runs)")
+    parser.add_argument("--steps", type=whole(1), default=own.steps, help="optimizer steps; default %(default)s")
+    parser.add_argument("--seed", type=whole(0), default=own.seed, help="of chats and order; default %(default)s")
+    parser.add_argument("--chats", type=whole(1), default=own.chats, help="of code, at most; default %(default)s")
+    parser.add_argument("--files", type=whole(15), help="read only so many files of the library (smoke runs)")
     given = parser.parse_args(argv)
     return given.out, FurtherOptions(steps=given.steps, seed=given.seed, chats=given.chats, files=given.files)
 
@@ -135,15 +130,6 @@ def main(argv: Sequence[str]) -> int:
         print(f"held-out loss {when}: {', '.join(f'{name} {loss:.3f}' for name, loss in found.items())}")
     print(f"written: {out}, {record['seconds']:.0f} s")
     return 0
-
-
-def _whole(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
-        return int(text)
-
-    return number
 
 
 if __name__ == "__main__":

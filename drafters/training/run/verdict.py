@@ -58,6 +58,7 @@ def _difference(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) ->
 
 
 def by_label(rows: Arm) -> dict[str, Any]:
+    """{accept_length, prompts, tokens, steps} of `all`, and of each label."""
     labels = sorted({str(row["label"]) for row in rows})
     groups = {"all": list(rows)} | {label: [row for row in rows if row["label"] == label] for label in labels}
     return {

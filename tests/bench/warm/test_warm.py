@@ -66,3 +66,12 @@ def test_the_table_names_every_arm_and_difference() -> None:
     told = table({"arms": arms, "differences": {"warm - adapted": {"low": 0.25, "middle": 0.5, "high": 0.75}}})
     assert "warm - adapted: +0.500 (95 % +0.250 to +0.750)" in told
     assert "adapted   1.500" in told
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "ten"])
+def test_a_wrong_number_is_one_line(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--out", "anywhere", "--chats", value])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"--chats: {value!r} is not a whole number from 1" in line
